@@ -56,14 +56,11 @@ TEST_P(Shrink, GivesTheBitsOfThePlainSet) {
 // So that the test above compares two things.
 TEST(ShrinksMuch, IsForBilinearPicturesOfThreeChannels) {
     const ResizeGeometry big{.source = {3000, 4000}, .full = {224, 224}, .part = {0, 0, 224, 224}};
-    ConstImageView from{nullptr, 3000, 4000, 3, 12000};
-    EXPECT_TRUE(shrinks_much(big, from));
-    EXPECT_FALSE(shrinks_much({{3000, 600}, {224, 224}, {0, 0, 224, 224}}, from));
-    EXPECT_FALSE(shrinks_much({{3000, 4000}, {224, 224}, {0, 0, 224, 224}, false, Interpolation::bicubic}, from));
-    from.stride = -12000;
-    EXPECT_FALSE(shrinks_much(big, from));
-    from = {nullptr, 3000, 4000, 4, 16000};
-    EXPECT_FALSE(shrinks_much(big, from));
+    EXPECT_TRUE(shrinks_much(big, 3));
+    EXPECT_FALSE(shrinks_much(big, 4));
+    EXPECT_FALSE(shrinks_much({{3000, 600}, {224, 224}, {0, 0, 224, 224}}, 3));
+    EXPECT_FALSE(shrinks_much({{224, 4000}, {224, 224}, {0, 0, 224, 224}}, 3));
+    EXPECT_FALSE(shrinks_much({{3000, 4000}, {224, 224}, {0, 0, 224, 224}, false, Interpolation::bicubic}, 3));
     for (const OpKernels& kernels : op_kernels()) {
         EXPECT_EQ(kernels.shrink != nullptr, std::string(kernels.name) != "plain");
     }

@@ -3,6 +3,7 @@
 #include "stoker/ops/row_resizer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 #include "stoker/base/error.h"
@@ -41,9 +42,13 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
         }
         scratch.horizontal.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width,
                                  geometry.interpolation);
-        if (vertical_ && kernels.shrink != nullptr && shrinks_much(geometry, from_) &&
+        const bool ordered = from_.stride >= static_cast<std::ptrdiff_t>(from_.row_bytes());
+        if (kernels.shrink != nullptr && ordered && shrinks_much(geometry, from.channels) &&
             scratch.shrink.filter.build(scratch.horizontal)) {
-            shrink_.emplace(*kernels.shrink, from_, scratch.vertical, out_bytes_, scratch.shrink);
+            shrink_.emplace(*kernels.shrink, scratch.vertical, out_bytes_, scratch.shrink);
+            scratch.shrink.rows.resize(from_.row_bytes() + kShrinkOverread);
+            std::memcpy(scratch.shrink.rows.data(), from_.row(from_.height - 1), from_.row_bytes());
+            std::memset(scratch.shrink.rows.data() + from_.row_bytes(), 0, kShrinkOverread);
             return;
         }
         scratch.columns.resize(transposed_bytes(from_.row_bytes()));
@@ -55,7 +60,10 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
 void RowResizer::next(std::uint8_t* out) {
     const int y = y_++;
     if (shrink_) {
-        shrink_->next(y, out);
+        while (shrink_->quads() < shrink_->quads_for(y)) {
+            add_quad();
+        }
+        shrink_->write(y, out);
         return;
     }
     if (!vertical_) {
@@ -70,6 +78,17 @@ void RowResizer::next(std::uint8_t* out) {
     }
     const std::int32_t* weights = axis.weights.data() + y * std::ptrdiff_t{axis.stride};
     kernels_.resize_rows(scratch_.row_taps.data(), weights, taps.count, out, out_bytes_);
+}
+
+// The kernel reads beyond a row: the next row, or zeros behind the copy of the last.
+void RowResizer::add_quad() {
+    const std::uint8_t* rows[kShrinkRows];
+    for (int r = 0; r < kShrinkRows; ++r) {
+        const int y = shrink_->quads() * kShrinkRows + r;
+        rows[r] =
+            y < from_.height - 1 ? from_.row(y) : reinterpret_cast<const std::uint8_t*>(scratch_.shrink.rows.data());
+    }
+    shrink_->add(rows);
 }
 
 const std::uint8_t* RowResizer::row(int y) {

@@ -22,6 +22,7 @@ class RowResizer {
   private:
     const std::uint8_t* row(int y);  // an input row of the vertical pass
     void run_horizontal_pass();
+    void add_quad();
 
     const OpKernels& kernels_;
     ResizeScratch& scratch_;

@@ -2,7 +2,6 @@
 #include "stoker/ops/shrink_rows.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "stoker/ops/resize.h"
 
@@ -37,17 +36,16 @@ void split_weight(std::int32_t weight, std::int8_t (*digits)[kShrinkRows], int r
 
 }  // namespace
 
-bool shrinks_much(const ResizeGeometry& geometry, ConstImageView from) {
-    const bool ordered = from.stride >= static_cast<std::ptrdiff_t>(from.row_bytes());
-    return from.channels == kChannels && ordered && geometry.interpolation == Interpolation::bilinear &&
+bool shrinks_much(const ResizeGeometry& geometry, int channels) {
+    return channels == kChannels && geometry.interpolation == Interpolation::bilinear &&
+           geometry.full.height != geometry.source.height &&
            geometry.source.width / kLeastScale >= geometry.full.width &&
            resize_stride(geometry.source.height, geometry.full.height, geometry.interpolation) <= kMostTaps;
 }
 
-ShrinkRows::ShrinkRows(const ShrinkKernels& kernels, ConstImageView from, const ResizeAxis& vertical,
-                       std::size_t out_bytes, ShrinkScratch& scratch)
+ShrinkRows::ShrinkRows(const ShrinkKernels& kernels, const ResizeAxis& vertical, std::size_t out_bytes,
+                       ShrinkScratch& scratch)
     : kernels_(kernels),
-      from_(from),
       vertical_(vertical),
       scratch_(scratch),
       out_bytes_(out_bytes),
@@ -57,9 +55,6 @@ ShrinkRows::ShrinkRows(const ShrinkKernels& kernels, ConstImageView from, const 
     scratch.quads.resize(quad_bytes_ * static_cast<std::size_t>(ring_));
     scratch.quad_rows.resize(static_cast<std::size_t>(ring_));
     scratch.digits.resize(static_cast<std::size_t>(ring_) * kShrinkDigits * kShrinkRows);
-    scratch.last.resize(from.row_bytes() + kShrinkOverread);
-    std::memcpy(scratch.last.data(), from.row(from.height - 1), from.row_bytes());
-    std::memset(scratch.last.data() + from.row_bytes(), 0, kShrinkOverread);
 }
 
 std::uint8_t* ShrinkRows::quad(int number) {
@@ -67,27 +62,22 @@ std::uint8_t* ShrinkRows::quad(int number) {
            quad_bytes_ * static_cast<std::size_t>(number % ring_);
 }
 
-// Filters the next four rows; repeats the last row if there are fewer. The kernel reads beyond a row, which is the next
-// row or the copy's end.
-void ShrinkRows::filter_quad() {
-    const std::uint8_t* rows[kShrinkRows];
-    for (int r = 0; r < kShrinkRows; ++r) {
-        const int y = filtered_ * kShrinkRows + r;
-        rows[r] = y < from_.height - 1 ? from_.row(y) : reinterpret_cast<const std::uint8_t*>(scratch_.last.data());
-    }
+int ShrinkRows::quads_for(int y) const {
+    const ResizeTaps taps = vertical_.taps[static_cast<std::size_t>(y)];
+    return (taps.first - vertical_.taps.front().first + taps.count - 1) / kShrinkRows + 1;
+}
+
+void ShrinkRows::add(const std::uint8_t* const (&rows)[kShrinkRows]) {
     kernels_.filter_rows(rows, scratch_.filter, quad(filtered_));
     ++filtered_;
 }
 
-void ShrinkRows::next(int y, std::uint8_t* out) {
+void ShrinkRows::write(int y, std::uint8_t* out) {
     const ResizeTaps taps = vertical_.taps[static_cast<std::size_t>(y)];
     const std::int32_t* weights = vertical_.weights.data() + y * std::ptrdiff_t{vertical_.stride};
     const int first = taps.first - vertical_.taps.front().first;
     const int begin = first / kShrinkRows;
-    const int count = (first + taps.count - 1) / kShrinkRows - begin + 1;
-    while (filtered_ < begin + count) {
-        filter_quad();
-    }
+    const int count = quads_for(y) - begin;
     auto* digits = reinterpret_cast<std::int8_t(*)[kShrinkDigits][kShrinkRows]>(scratch_.digits.data());
     for (int q = 0; q < count; ++q) {
         for (int r = 0; r < kShrinkRows; ++r) {

@@ -19,30 +19,34 @@ struct ResizeGeometry;
 struct ShrinkScratch {
     ShrinkFilter filter;
     Buffer quads;  // the ring
-    Buffer last;   // a copy of the last row, with bytes behind it that may be read
+    Buffer rows;   // copies of rows, with bytes behind them that may be read
     std::vector<const std::uint8_t*> quad_rows;
     std::vector<std::int8_t> digits;  // (quads, kShrinkDigits, kShrinkRows)
 };
 
-// True if ShrinkRows is faster than RowResizer's passes, and can resize `from`, the part that is read: the kernels read
-// a few bytes beyond a row, which must be those of the next.
-bool shrinks_much(const ResizeGeometry& geometry, ConstImageView from);
+// True if ShrinkRows is faster than RowResizer's passes.
+bool shrinks_much(const ResizeGeometry& geometry, int channels);
 
 class ShrinkRows {
   public:
-    // `from`: the part that is read, from the first tap of both axes on. scratch.filter has been built.
-    ShrinkRows(const ShrinkKernels& kernels, ConstImageView from, const ResizeAxis& vertical, std::size_t out_bytes,
-               ShrinkScratch& scratch);
+    // Rows of `out_bytes`; scratch.filter has been built.
+    ShrinkRows(const ShrinkKernels& kernels, const ResizeAxis& vertical, std::size_t out_bytes, ShrinkScratch& scratch);
 
-    // Writes row y of the result to `out`. Rows are asked for in order.
-    void next(int y, std::uint8_t* out);
+    // The quads that were added, and those that row y of the result needs.
+    int quads() const { return filtered_; }
+    int quads_for(int y) const;
+
+    // The next four rows of the part that is read, each from the first tap on. kShrinkOverread bytes behind each may be
+    // read. The last row is repeated if there are fewer.
+    void add(const std::uint8_t* const (&rows)[kShrinkRows]);
+
+    // Writes row y of the result to `out`. Needs quads_for(y) quads, and that no row before is asked for again.
+    void write(int y, std::uint8_t* out);
 
   private:
     std::uint8_t* quad(int number);
-    void filter_quad();
 
     const ShrinkKernels& kernels_;
-    ConstImageView from_;
     const ResizeAxis& vertical_;
     ShrinkScratch& scratch_;
     std::size_t out_bytes_;

@@ -7,6 +7,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/image.h"
+#include "stoker/ops/resize_stream.h"
 #include "stoker/pipeline/transforms/geometry.h"
 
 namespace stoker {
@@ -17,11 +18,13 @@ enum class DecodeMode {
     fast,   // at 1/2, 1/4 or 1/8 of its size if the decoder supports that: slightly different pixels
 };
 
-// `Fold` returns the Geometry for an ImageSize.
-template <typename Fold>
+// `Fold` returns the Geometry for an ImageSize. `Begin` begins `stream` for a Geometry, the window and the channels of
+// the decoder's rows, and returns false if they are to be stored.
+template <typename Fold, typename Begin>
 class RegionSink final : public RowSink {
   public:
-    RegionSink(Fold fold, DecodeMode mode, Image& decoded) : fold_(std::move(fold)), mode_(mode), decoded_(decoded) {}
+    RegionSink(Fold fold, DecodeMode mode, Image& decoded, Begin begin, ResizeStream& stream)
+        : fold_(std::move(fold)), mode_(mode), decoded_(decoded), begin_(std::move(begin)), stream_(stream) {}
 
     Region region(int height, int width) override {
         image_ = {height, width};
@@ -53,9 +56,19 @@ class RegionSink final : public RowSink {
                                  .expected = fmt::format("rows of {} x {}", region_.box.height, region_.box.width),
                                  .got = fmt::format("{} x {}", height, width)});
         }
-        decoded_.reset(height, width, channels);
+        streams_ = begin_(geometry_, window_, channels);
+        if (!streams_) {
+            decoded_.reset(height, width, channels);
+        }
     }
-    std::uint8_t* row(int y) override { return decoded_.view().row(y); }
+    std::uint8_t* row(int y) override { return streams_ ? stream_.row(y) : decoded_.view().row(y); }
+    void finish() override {
+        if (streams_) {
+            stream_.finish();
+        }
+    }
+
+    bool streams() const { return streams_; }  // the result is written
 
     const Geometry& geometry() const { return geometry_; }  // of the image as the decoder delivered it
     const Box& window() const { return window_; }           // the part of that image that was decoded
@@ -82,6 +95,9 @@ class RegionSink final : public RowSink {
     Fold fold_;
     DecodeMode mode_;
     Image& decoded_;
+    Begin begin_;
+    ResizeStream& stream_;
+    bool streams_ = false;
     ImageSize image_{};
     Geometry requested_;  // of the image at full size
     Geometry geometry_;   // of the image as delivered

@@ -321,9 +321,11 @@ void Transform::run(const FieldValue& stored, const RngKey& key, TransformScratc
         write_planes(run_planes(stored, key, scratch, clock), scratch, slot);
         return;
     }
-    PartialImage image = decode(stored, ops_.size(), key, scratch, clock);
-    run_unfolded(image, ops_.size(), key, scratch);
-    write(image, scratch, slot);
+    PartialImage image = decode(stored, ops_.size(), key, scratch, clock, &slot);
+    if (!image.written) {
+        run_unfolded(image, ops_.size(), key, scratch);
+        write(image, scratch, slot);
+    }
 }
 
 ConstImageView Transform::prepare(const FieldValue& stored, TransformScratch& scratch, StageClock& clock) const {
@@ -402,8 +404,9 @@ OpSlice Transform::slice(OpRange range) const {
             .end = range == OpRange::prepared ? deterministic_ : ops_.size()};
 }
 
+// With a slot, a strong shrink is written to it while the image is decoded.
 Transform::PartialImage Transform::decode(const FieldValue& given, std::size_t end, const RngKey& key,
-                                          TransformScratch& scratch, StageClock& clock) const {
+                                          TransformScratch& scratch, StageClock& clock, const ImageSlot* slot) const {
     const FieldValue& stored = with_array(given, scratch);
     if (&stored != &given) {
         clock.lap(Stage::pixels);
@@ -424,14 +427,25 @@ Transform::PartialImage Transform::decode(const FieldValue& given, std::size_t e
         image.next = fold(geometry, 0, end, key, scratch);
         return geometry;
     };
-    RegionSink sink(fold_ops, options_.decode, scratch.decoded);
+    const auto begin_stream = [&](const Geometry& geometry, const Box& window, int channels) {
+        const Box& box = geometry.box();
+        return slot != nullptr && image.next == end && options_.channels != 1 && channels == slot->channels &&
+               geometry.size() == ImageSize{slot->height, slot->width} &&
+               scratch.stream.begin({window.top - box.top, window.left - box.left, window.height, window.width},
+                                    channels, geometry.resizing(), factors_, slot->pixels, scratch.resize);
+    };
+    RegionSink sink(fold_ops, options_.decode, scratch.decoded, begin_stream, scratch.stream);
     scratch.decoder.decode(stored.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
-    const ImageView decoded = scratch.decoded.view();
-    image.pixels = options_.channels == 1 ? luma(decoded) : decoded;
+    image.written = sink.streams();
+    if (!image.written) {
+        const ImageView decoded = scratch.decoded.view();
+        image.pixels = options_.channels == 1 ? luma(decoded) : decoded;
+    }
     image.window = sink.window();
     image.geometry = sink.geometry();
     clock.lap(Stage::pixels);
     clock.move(Stage::pixels, Stage::entropy, scratch.decoder.take_entropy_time());
+    clock.move(Stage::pixels, Stage::augment, scratch.stream.take_time());
     return image;
 }
 

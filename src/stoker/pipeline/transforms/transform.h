@@ -27,6 +27,7 @@
 #include "stoker/ops/random_crop.h"
 #include "stoker/ops/resize.h"
 #include "stoker/ops/resize_normalize.h"
+#include "stoker/ops/resize_stream.h"
 #include "stoker/pipeline/transforms/geometry.h"
 #include "stoker/pipeline/transforms/pixel_ops.h"
 #include "stoker/pipeline/transforms/region_sink.h"
@@ -134,6 +135,7 @@ struct TransformScratch {
     std::array<Image, 2> pixels;  // ops read one and write the other
     Image original;               // a copy for pixel ops that read what they overwrite
     ResizeScratch resize;
+    ResizeStream stream;
     std::array<Planes, 2> planes;  // as `pixels`
     Planes planes_copy;
     SoundScratch sound;
@@ -280,6 +282,7 @@ class Transform {
         Box window{};  // the part of the geometry's input that `pixels` holds
         Geometry geometry;
         std::size_t next = 0;
+        bool written = false;  // to its slot
     };
 
     // The same as planes.
@@ -305,7 +308,7 @@ class Transform {
     DeepImage run_planes(const FieldValue& stored, const RngKey& key, TransformScratch& scratch,
                          StageClock& clock) const;
     PartialImage decode(const FieldValue& stored, std::size_t end, const RngKey& key, TransformScratch& scratch,
-                        StageClock& clock) const;
+                        StageClock& clock, const ImageSlot* slot = nullptr) const;
     PartialImage begin(ConstImageView image, std::size_t next, std::size_t end, const RngKey& key,
                        const TransformScratch& scratch) const;
     std::size_t fold(Geometry& geometry, std::size_t next, std::size_t end, RngKey key,
