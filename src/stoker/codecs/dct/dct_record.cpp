@@ -112,7 +112,7 @@ int DctHeader::segments_per_mcu_row() const {
 }
 
 int DctHeader::chunks() const {
-    if ((flags & DctFlags::kZstd) != 0) {
+    if (grouped()) {
         return (frame.mcus_high + group_rows - 1) / group_rows;
     }
     return frame.mcus_high * segments_per_mcu_row();
@@ -148,8 +148,8 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
     const bool grey = frame.color == FrameColor::grey;
     if ((header.flags & ~DctFlags::kAll) != 0 || color > 2 || header.orientation < 1 || header.orientation > 8 ||
         frame.components != (grey ? 1 : 3) || header.group_rows < 1 || header.group_rows > kMaxGroupRows ||
-        ((header.flags & DctFlags::kZstd) == 0 && header.group_rows != 1) || tables < 1 || tables > 3 ||
-        reserved != 0) {
+        (!header.grouped() && header.group_rows != 1) || (header.flags & DctFlags::kGroups) == DctFlags::kGroups ||
+        tables < 1 || tables > 3 || reserved != 0) {
         reader.refuse("a consistent header", fmt::format("flags {}, colour {}, {} components, {} tables", header.flags,
                                                          color, frame.components, tables));
     }

@@ -21,7 +21,9 @@ struct DctFlags {
     static constexpr std::uint8_t kExactFile = 2;    // the JPEG can be restored byte for byte
     static constexpr std::uint8_t kProgressive = 4;  // the JPEG was progressive
     static constexpr std::uint8_t kWide = 8;         // chunk sizes are uint32, not uint16
-    static constexpr std::uint8_t kAll = 15;
+    static constexpr std::uint8_t kAns = 16;         // a chunk is a group of rANS; excludes kZstd
+    static constexpr std::uint8_t kGroups = kZstd | kAns;
+    static constexpr std::uint8_t kAll = 31;
 };
 
 struct DctHeader {
@@ -35,7 +37,8 @@ struct DctHeader {
     std::span<const std::byte> body;
 
     int segments_per_mcu_row() const;
-    int chunks() const;  // the number of segments or, with kZstd, of groups
+    bool grouped() const { return (flags & DctFlags::kGroups) != 0; }
+    int chunks() const;  // the number of segments or groups
     std::span<const std::byte> chunk(int i) const;
 };
 
