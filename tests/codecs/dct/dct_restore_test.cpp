@@ -34,8 +34,8 @@ Bytes one_block(int bits, std::initializer_list<int> scan) {
 TEST(DctRestore, NothingOfABaselineFileIsLost) {
     const JpegPlan plan = {.width = 50, .height = 41, .orientation = 3, .comment = true, .trailing = 33};
     const Bytes jpeg = make_jpeg(plan);
-    for (const bool zstd : {false, true}) {
-        const DctRecord record = encode_dct(jpeg, {.zstd = zstd});
+    for (const int kind : {0, 1, 2}) {
+        const DctRecord record = encode_dct(jpeg, {.zstd = kind == 1, .ans = kind == 2});
         EXPECT_TRUE(record.exact_file);
         EXPECT_EQ(restore_jpeg(record.bytes), jpeg);
     }
@@ -150,7 +150,7 @@ TEST(DctRestore, RecordsOfDamagedFilesAreCorrectOrAbsent) {
             if (info.height > 2000 || info.width > 2000) {
                 continue;
             }
-            const DctRecord record = encode_dct(jpeg, {.zstd = rng.chance(0.5f)});
+            const DctRecord record = encode_dct(jpeg, {.zstd = rng.chance(0.3f), .ans = rng.chance(0.4f)});
             if (!record.reason.empty()) {
                 continue;
             }
