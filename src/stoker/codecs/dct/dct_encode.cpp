@@ -76,6 +76,15 @@ std::vector<std::byte> segment_body(const JpegBlocks& jpeg, DctHeader& header) {
     return body;
 }
 
+bool has_small_steps(const JpegFrame& frame) {
+    for (int c = 0; c < frame.components; ++c) {
+        if (std::ranges::any_of(frame.component[JpegFrame::at(c)].quant, [](int step) { return step > 255; })) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // The pixels that records are compared with.
 Image libjpeg_pixels(std::span<const std::byte> jpeg) {
     Image image;
@@ -140,6 +149,12 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
             header.tail = jpeg.subspan(head + scan.size());
             result.exact_file = true;
         }
+    }
+    std::vector<std::byte> packed;
+    if (options.ans && has_small_steps(header.frame) && head <= kMaxPackedHead) {
+        packed = pack_head(header.frame, header.head);
+        header.head = packed;
+        header.flags |= DctFlags::kSmall;
     }
     const std::vector<std::byte> body = options.ans ? ans_body(blocks, header) : segment_body(blocks, header);
     header.body = body;
