@@ -56,7 +56,7 @@ Group random_group(Rng& rng, std::uint32_t widest) {
     return group;
 }
 
-// The blocks by one instruction set, or nothing. `bytes` are followed by the padding, of which nothing may matter.
+// The blocks by one instruction set, or nothing. The padding after `bytes` is random, because it may not matter.
 std::optional<std::vector<Blocks>> read_on(const AnsKernels& ans, const SegmentKernels& segments, const Bytes& bytes,
                                            const Group& group, Rng& rng) {
     std::vector<std::byte> memory = bytes;

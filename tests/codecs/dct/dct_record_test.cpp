@@ -85,7 +85,8 @@ TEST(DctRecord, FlagsDescribeTheRecord) {
     };
     EXPECT_EQ(flags({}), DctFlags::kExactFile);
     EXPECT_EQ(flags({}, kZstd), DctFlags::kExactFile | DctFlags::kZstd);
-    EXPECT_EQ(flags({}, kAns), DctFlags::kExactFile | DctFlags::kAns);
+    EXPECT_EQ(flags({}, kAns), DctFlags::kExactFile | DctFlags::kAns | DctFlags::kSmall);
+    EXPECT_EQ(flags({.quality = 1, .wide_quant = true}, kAns), DctFlags::kExactFile | DctFlags::kAns);
     EXPECT_EQ(flags({.progressive = true}), DctFlags::kProgressive);
     EXPECT_EQ(flags({.separate_scans = true}, kZstd), DctFlags::kZstd);
     const JpegPlan wide = {.width = 8000, .height = 9, .quality = 100, .content = Content::noise};

@@ -41,6 +41,28 @@ TEST(DctRestore, NothingOfABaselineFileIsLost) {
     }
 }
 
+TEST(DctRestore, DamagedHeadsAreRefused) {
+    const Bytes jpeg = make_jpeg({.comment = true});
+    const Bytes record = encode_dct(jpeg, {.ans = true}).bytes;
+    DctHeader header;
+    read_dct_header(record, header);
+    const Bytes packed(header.head.begin(), header.head.end());
+    const Bytes head = unpack_head(header);
+    EXPECT_LT(packed.size(), head.size() / 4);
+    EXPECT_TRUE(std::equal(head.begin(), head.end(), jpeg.begin()));
+    EXPECT_EQ(pack_head(header.frame, head), packed);
+    const auto error = [&](const Bytes& bytes) {
+        header.head = bytes;
+        return error_of([&] { unpack_head(header); });
+    };
+    EXPECT_THAT(error({}), HasSubstr("1 MiB"));
+    EXPECT_THAT(error(head), HasSubstr("1 MiB"));
+    EXPECT_THAT(error(pack_head(header.frame, Bytes(kMaxPackedHead + 1))), HasSubstr("1 MiB"));
+    for (std::size_t size = 0; size < packed.size(); ++size) {
+        EXPECT_NE(error(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(size))), "no DataError");
+    }
+}
+
 TEST(DctRestore, RewrittenFilesKeepTheirMarkers) {
     const Bytes jpeg = make_jpeg({.separate_scans = true, .orientation = 6, .comment = true});
     const DctRecord record = encode_dct(jpeg);

@@ -281,7 +281,7 @@ void AnsGroupReader::read_signs(std::span<const std::byte> group) {
     bits_ = BitReader(state_.end + rest, end);
 }
 
-// The steps of a row's DCs. A step of 0 has no sign.
+// The steps of a row's DCs. A step of 0 lacks a sign.
 void AnsGroupReader::read_steps(const std::uint8_t* coded, std::size_t count) {
     steps_.resize(std::max(steps_.size(), count));
     for (std::size_t i = 0; i < count; ++i) {

@@ -58,7 +58,7 @@ class AnsGroupReader {
         std::int16_t value = 0;
     };
 
-    // Reads bits, the lowest of a byte first. Those beyond the end exist, but are no data.
+    // Reads bits, the lowest of a byte first. Beyond the end it reads the padding.
     class BitReader {
       public:
         BitReader() = default;
@@ -105,7 +105,7 @@ class AnsGroupReader {
     std::vector<std::uint8_t> nibbles_;  // (kAnsNibbles, blocks)
     std::vector<std::uint8_t> left_;
     std::vector<std::uint8_t> classes_;
-    // Of each block: the number of its values, its scale, mask, DC, and the index of its first value.
+    // For each block: the number of its values, its scale, mask, DC, and the index of its first value.
     std::vector<std::uint8_t> counts_;
     std::vector<std::uint8_t> scales_;
     std::vector<std::uint64_t> masks_;

@@ -23,7 +23,7 @@ inline constexpr int kDcTables = 8;
 inline constexpr int kMaskTables = 32;
 inline constexpr int kValueTables = 24;
 inline constexpr int kAnsTables = kCountTables + kScaleTables + kDcTables + kMaskTables + kValueTables;
-// A table of symbol 0 only. It codes in no bits, and decoding it leaves a state as it is.
+// A table of symbol 0 only. It takes zero bits, and decoding it does not change a state.
 inline constexpr std::uint8_t kAnsSure = kAnsTables;
 
 inline constexpr int kAnsScales = 12;  // a block's scale is 0 to 11
@@ -44,7 +44,7 @@ struct AnsSpecification {
 extern const AnsSpecification kAnsSpecification;
 
 struct AnsModel {
-    static constexpr std::uint8_t kNoCounts = 255;  // instead of a sum: a block has no neighbours
+    static constexpr std::uint8_t kNoCounts = 255;  // instead of a sum: a block without neighbours
     static constexpr std::uint8_t kNoScales = 63;
     static constexpr std::uint8_t kNoSymbol = 255;  // instead of a mask's table: no coefficient is left
     static constexpr std::uint8_t kAllSet = 254;    // all coefficients that are left must be set

@@ -53,7 +53,7 @@ Block block_of(const std::int16_t* values) {
     return block;
 }
 
-// The blocks of a plane and what is known of a block's neighbours.
+// The blocks of a plane and the numbers of a block's neighbours.
 class Plane {
   public:
     Plane(const AnsPlane& from, bool is_chroma)
