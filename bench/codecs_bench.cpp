@@ -87,8 +87,11 @@ int main(int argc, char** argv) {
     const auto libjpeg = [&](std::span<const std::byte> bytes, RowSink& sink) {
         reference.decode_reference(bytes, sink);
     };
-    std::vector<Way> ways = {
-        {"libjpeg-turbo", {}, libjpeg}, {"JPEG", {}, ours}, {"dct", {}, ours}, {"dct-zstd", {}, ours}};
+    std::vector<Way> ways = {{"libjpeg-turbo", {}, libjpeg},
+                             {"JPEG", {}, ours},
+                             {"dct", {}, ours},
+                             {"dct-zstd", {}, ours},
+                             {"dct-ans", {}, ours}};
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[1])) {
         if (!entry.is_regular_file()) {
             continue;
@@ -99,6 +102,14 @@ int main(int argc, char** argv) {
         ways[1].images.push_back(jpeg);
         ways[2].images.push_back(encode_dct(jpeg).bytes);
         ways[3].images.push_back(encode_dct(jpeg, {.zstd = true}).bytes);
+        ways[4].images.push_back(encode_dct(jpeg, {.ans = true}).bytes);
+    }
+    for (const Way& way : ways) {
+        std::size_t bytes = 0;
+        for (const Bytes& image : way.images) {
+            bytes += image.size();
+        }
+        fmt::print("{:<16} {} bytes\n", way.name, bytes);
     }
     const int rounds = argc > 2 ? std::max(std::atoi(argv[2]), 1) : 20;
     measure(ways, false, rounds);

@@ -265,8 +265,9 @@ void add_recode_options(CLI::App& app, const std::shared_ptr<PackArguments>& opt
            "--codec", options->codec,
            "keep: the bytes unchanged (default of .stk); jpeg: unchanged, but dct records are converted back to JPEG "
            "(default "
-           "of all other targets); dct, dct-zstd: JPEGs re-coded to decode faster, with the same pixels; raw: pixels")
-        ->check(CLI::IsMember({"keep", "jpeg", "dct", "dct-zstd", "raw"}));
+           "of all other targets); dct, dct-zstd, dct-ans: JPEGs re-coded to decode faster, with the same pixels; raw: "
+           "pixels")
+        ->check(CLI::IsMember({"keep", "jpeg", "dct", "dct-zstd", "dct-ans", "raw"}));
     app.add_option("--resize-shorter", options->resize_shorter,
                    "reduce larger images until their shorter side has N pixels; JPEGs are encoded again")
         ->type_name("N")

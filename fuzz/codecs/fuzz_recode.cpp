@@ -21,10 +21,10 @@ bool succeeds(Decode decode) {
     }
 }
 
-void recode(std::span<const std::byte> jpeg, ConstImageView pixels, bool zstd) {
+void recode(std::span<const std::byte> jpeg, ConstImageView pixels, const DctOptions& options) {
     static Decoder decoder;
     DctRecord record;
-    if (!succeeds([&] { record = encode_dct(jpeg, {.zstd = zstd}); }) || !record.reason.empty()) {
+    if (!succeeds([&] { record = encode_dct(jpeg, options); }) || !record.reason.empty()) {
         return;
     }
     Image again;
@@ -61,7 +61,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(succeeds([&] { jpeg.decode(image, fast_sink); }) == good);
     if (good) {
         require_same(fast.view(), slow.view());
-        recode(image, slow.view(), Choice(input.first(kChoice)).mend);
+        const bool mend = Choice(input.first(kChoice)).mend;
+        recode(image, slow.view(), {.zstd = mend});
+        recode(image, slow.view(), {.ans = true});
     }
     return 0;
 }

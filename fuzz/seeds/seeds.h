@@ -10,7 +10,7 @@ namespace stoker::fuzz {
 
 using Input = std::vector<std::byte>;
 
-// Each JPEG as a dct record, without and with its second stage.
+// Each JPEG as a dct record, of each kind.
 std::vector<Input> dct_records(const std::vector<Input>& jpegs);
 
 // Complete inputs of the data sets' targets, by target.

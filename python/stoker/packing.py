@@ -37,7 +37,7 @@ def pack(
     source: Dataset | Sequence[Dataset] | str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
-    codec: Literal["keep", "jpeg", "dct", "dct-zstd", "raw"] | None = None,
+    codec: Literal["keep", "jpeg", "dct", "dct-zstd", "dct-ans", "raw"] | None = None,
     resize_shorter: int = 0,
     quality: int = 0,
     first_frame: bool = False,

@@ -52,7 +52,8 @@ class Pack : public ::testing::Test {
 TEST_F(Pack, EveryCodecKeepsOrderKeysLabelsAndPixels) {
     const ImageFolder dataset = folder();
     const auto expected = all_of(dataset);
-    for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd, PackCodec::raw}) {
+    for (const auto codec :
+         {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd, PackCodec::dct_ans, PackCodec::raw}) {
         const fs::path target = dir_ / fmt::format("{}.stk", pack_codec_name(codec));
         const PackResult result =
             pack(dataset, target, {.transcode = {.codec = codec}, .shard_size = 20'000, .workers = 3});
@@ -69,6 +70,7 @@ TEST_F(Pack, EveryCodecKeepsOrderKeysLabelsAndPixels) {
     EXPECT_THAT(StkDataset(dir_ / "keep.stk").codecs(), ElementsAre(Pair("jpeg", 10), Pair("png", 2)));
     EXPECT_THAT(StkDataset(dir_ / "dct.stk").codecs(), ElementsAre(Pair("dct", 10), Pair("png", 2)));
     EXPECT_THAT(StkDataset(dir_ / "dct-zstd.stk").codecs(), ElementsAre(Pair("dct-zstd", 10), Pair("png", 2)));
+    EXPECT_THAT(StkDataset(dir_ / "dct-ans.stk").codecs(), ElementsAre(Pair("dct-ans", 10), Pair("png", 2)));
     EXPECT_THAT(StkDataset(dir_ / "raw.stk").codecs(), ElementsAre(Pair("raw", 12)));
 }
 

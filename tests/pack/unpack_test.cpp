@@ -26,7 +26,7 @@ TEST(Unpack, GivesTheFolderBack) {
     const TempDir dir;
     make_folder(dir / "images");
     const ImageFolder dataset(dir / "images");
-    for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd}) {
+    for (const auto codec : {PackCodec::keep, PackCodec::dct, PackCodec::dct_zstd, PackCodec::dct_ans}) {
         const std::string name(pack_codec_name(codec));
         pack(dataset, dir / (name + ".stk"), {.transcode = {.codec = codec}});
         fs::create_directories(dir / name);

@@ -114,8 +114,8 @@ class BoxSink final : public RowSink {
 
 std::string_view codec_name(Codec codec) {
     // In the order of Codec.
-    constexpr std::string_view kNames[] = {"jpeg", "png",  "dct",  "dct-zstd", "webp", "bmp",     "pnm",
-                                           "tiff", "avif", "heic", "jxl",      "gif",  "jpeg2000"};
+    constexpr std::string_view kNames[] = {"jpeg", "png",  "dct",  "dct-zstd", "webp", "bmp",      "pnm",
+                                           "tiff", "avif", "heic", "jxl",      "gif",  "jpeg2000", "dct-ans"};
     return kNames[static_cast<std::size_t>(codec)];
 }
 
@@ -184,6 +184,7 @@ struct Decoder::State {
                 return action(pnm);
             case Codec::dct:
             case Codec::dct_zstd:
+            case Codec::dct_ans:
                 return action(dct);
             case Codec::tiff:
                 return action(tiff);

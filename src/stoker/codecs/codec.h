@@ -16,7 +16,7 @@ namespace stoker {
 
 class JpegIndex;
 
-enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff, avif, heic, jxl, gif, jpeg2000 };
+enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff, avif, heic, jxl, gif, jpeg2000, dct_ans };
 
 std::string_view codec_name(Codec codec);
 

@@ -26,16 +26,18 @@ namespace stoker {
 namespace {
 
 constexpr int kResizedQuality = 90;
-constexpr std::array<std::pair<std::string_view, PackCodec>, 5> kNames = {{{"keep", PackCodec::keep},
+constexpr std::array<std::pair<std::string_view, PackCodec>, 6> kNames = {{{"keep", PackCodec::keep},
                                                                            {"jpeg", PackCodec::jpeg},
                                                                            {"dct", PackCodec::dct},
                                                                            {"dct-zstd", PackCodec::dct_zstd},
+                                                                           {"dct-ans", PackCodec::dct_ans},
                                                                            {"raw", PackCodec::raw}}};
 
-constexpr std::array<std::pair<Codec, StkCodec>, 13> kStkCodecs = {{{Codec::jpeg, StkCodec::jpeg},
+constexpr std::array<std::pair<Codec, StkCodec>, 14> kStkCodecs = {{{Codec::jpeg, StkCodec::jpeg},
                                                                     {Codec::png, StkCodec::png},
                                                                     {Codec::dct, StkCodec::dct},
                                                                     {Codec::dct_zstd, StkCodec::dct_zstd},
+                                                                    {Codec::dct_ans, StkCodec::dct_ans},
                                                                     {Codec::webp, StkCodec::webp},
                                                                     {Codec::bmp, StkCodec::bmp},
                                                                     {Codec::pnm, StkCodec::pnm},
@@ -47,7 +49,11 @@ constexpr std::array<std::pair<Codec, StkCodec>, 13> kStkCodecs = {{{Codec::jpeg
                                                                     {Codec::jpeg2000, StkCodec::jpeg2000}}};
 
 bool is_dct_codec(PackCodec codec) {
-    return codec == PackCodec::dct || codec == PackCodec::dct_zstd;
+    return codec == PackCodec::dct || codec == PackCodec::dct_zstd || codec == PackCodec::dct_ans;
+}
+
+bool is_dct_codec(StkCodec codec) {
+    return codec == StkCodec::dct || codec == StkCodec::dct_zstd || codec == StkCodec::dct_ans;
 }
 
 bool is_lossless(StkCodec codec) {
@@ -123,8 +129,9 @@ std::vector<std::byte> npy_file(const FieldValue& value) {
 PackCodec parse_pack_codec(std::string_view name) {
     const auto found = std::ranges::find(kNames, name, &std::pair<std::string_view, PackCodec>::first);
     if (found == kNames.end()) {
-        throw InvalidArgument(
-            {.where = "codec", .expected = "keep, jpeg, dct, dct-zstd or raw", .got = fmt::format("\"{}\"", name)});
+        throw InvalidArgument({.where = "codec",
+                               .expected = "keep, jpeg, dct, dct-zstd, dct-ans or raw",
+                               .got = fmt::format("\"{}\"", name)});
     }
     return found->second;
 }
@@ -310,27 +317,29 @@ void Transcoder::keep(const FieldValue& sample, TranscodedImage& out) const {
         return to_dct(sample.bytes, codec, out);
     }
     out.image = {.bytes = sample.bytes, .codec = codec, .original_file = true};
-    if (codec_ == PackCodec::jpeg && (codec == StkCodec::dct || codec == StkCodec::dct_zstd)) {
+    if (codec_ == PackCodec::jpeg && is_dct_codec(codec)) {
         out.made = restore_jpeg(sample.bytes);
         out.image = {.bytes = out.made, .codec = StkCodec::jpeg, .original_file = true};
     }
 }
 
 void Transcoder::to_dct(std::span<const std::byte> bytes, StkCodec codec, TranscodedImage& out) const {
-    const StkCodec wanted = codec_ == PackCodec::dct ? StkCodec::dct : StkCodec::dct_zstd;
+    const StkCodec wanted = codec_ == PackCodec::dct        ? StkCodec::dct
+                            : codec_ == PackCodec::dct_zstd ? StkCodec::dct_zstd
+                                                            : StkCodec::dct_ans;
     out.image = {.bytes = bytes, .codec = codec, .original_file = true};
     if (codec == wanted) {
         return;
     }
     std::vector<std::byte> jpeg;
-    if (codec == StkCodec::dct || codec == StkCodec::dct_zstd) {
+    if (is_dct_codec(codec)) {
         jpeg = restore_jpeg(bytes);
         bytes = jpeg;
     } else if (codec != StkCodec::jpeg) {
         out.kept = fmt::format("{} image", stk_codec_name(codec));
         return;
     }
-    DctRecord record = encode_dct(bytes, {.zstd = wanted == StkCodec::dct_zstd});
+    DctRecord record = encode_dct(bytes, {.zstd = wanted == StkCodec::dct_zstd, .ans = wanted == StkCodec::dct_ans});
     if (!record.reason.empty()) {
         out.kept = std::move(record.reason);
         return;

@@ -15,9 +15,9 @@ namespace stoker {
 
 // keep: the bytes unchanged. jpeg: the same, except that dct records are converted back to the JPEGs that they were
 // made from, for other programs.
-enum class PackCodec { keep, jpeg, dct, dct_zstd, raw };
+enum class PackCodec { keep, jpeg, dct, dct_zstd, dct_ans, raw };
 
-// "keep", "jpeg", "dct", "dct-zstd", "raw"; throws InvalidArgument for another.
+// "keep", "jpeg", "dct", "dct-zstd", "dct-ans", "raw"; throws InvalidArgument for another.
 PackCodec parse_pack_codec(std::string_view name);
 std::string_view pack_codec_name(PackCodec codec);
 

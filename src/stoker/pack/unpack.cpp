@@ -44,7 +44,8 @@ std::string extension_of(std::span<const std::byte> bytes) {
     if (!codec) {
         return is_npy(bytes) ? ".npy" : std::string(sound_ending(bytes));
     }
-    const bool jpeg = codec == Codec::jpeg || codec == Codec::dct || codec == Codec::dct_zstd;
+    const bool jpeg =
+        codec == Codec::jpeg || codec == Codec::dct || codec == Codec::dct_zstd || codec == Codec::dct_ans;
     return jpeg ? ".jpg" : codec == Codec::pnm ? ".ppm" : fmt::format(".{}", codec_name(*codec));
 }
 

@@ -22,8 +22,12 @@ constexpr std::size_t kVersion = 4, kFlags = 5, kColor = 6, kOrientation = 7, kW
                       kComponents = 12, kGroupRows = 13, kTables = 14, kFactors = 16, kQuant = 28,
                       kSizes = kQuant + 2 * 128;
 
-Bytes record_of(const JpegPlan& plan, bool zstd = false) {
-    return encode_dct(make_jpeg(plan), {.zstd = zstd}).bytes;
+constexpr DctOptions kZstd = {.zstd = true};
+constexpr DctOptions kAns = {.ans = true};
+constexpr DctOptions kKinds[] = {{}, kZstd, kAns};
+
+Bytes record_of(const JpegPlan& plan, const DctOptions& options = {}) {
+    return encode_dct(make_jpeg(plan), options).bytes;
 }
 
 std::uint32_t number_at(const Bytes& bytes, std::size_t at, int size) {
@@ -76,15 +80,17 @@ TEST(DctRecord, HasTheBytesOfTheFormat) {
 }
 
 TEST(DctRecord, FlagsDescribeTheRecord) {
-    const auto flags = [](const JpegPlan& plan, bool zstd) {
-        return std::to_integer<int>(record_of(plan, zstd)[kFlags]);
+    const auto flags = [](const JpegPlan& plan, const DctOptions& options = {}) {
+        return std::to_integer<int>(record_of(plan, options)[kFlags]);
     };
-    EXPECT_EQ(flags({}, false), DctFlags::kExactFile);
-    EXPECT_EQ(flags({}, true), DctFlags::kExactFile | DctFlags::kZstd);
-    EXPECT_EQ(flags({.progressive = true}, false), DctFlags::kProgressive);
-    EXPECT_EQ(flags({.separate_scans = true}, true), DctFlags::kZstd);
+    EXPECT_EQ(flags({}), DctFlags::kExactFile);
+    EXPECT_EQ(flags({}, kZstd), DctFlags::kExactFile | DctFlags::kZstd);
+    EXPECT_EQ(flags({}, kAns), DctFlags::kExactFile | DctFlags::kAns | DctFlags::kSmall);
+    EXPECT_EQ(flags({.quality = 1, .wide_quant = true}, kAns), DctFlags::kExactFile | DctFlags::kAns);
+    EXPECT_EQ(flags({.progressive = true}), DctFlags::kProgressive);
+    EXPECT_EQ(flags({.separate_scans = true}, kZstd), DctFlags::kZstd);
     const JpegPlan wide = {.width = 8000, .height = 9, .quality = 100, .content = Content::noise};
-    EXPECT_EQ(flags(wide, false), DctFlags::kExactFile | DctFlags::kWide);
+    EXPECT_EQ(flags(wide), DctFlags::kExactFile | DctFlags::kWide);
 }
 
 TEST(DctRecord, EveryFieldIsChecked) {
@@ -133,6 +139,9 @@ TEST(DctRecord, EveryFieldIsChecked) {
             EXPECT_EQ(info_error(changed), "no DataError") << value << " at " << field.at;
         }
     }
+    Bytes both = record_of({.height = 16}, kZstd);
+    both[kFlags] |= std::byte{DctFlags::kAns};
+    EXPECT_THAT(info_error(both), HasSubstr("consistent header"));
     Bytes newer = record;
     newer[kVersion] = std::byte{2};
     EXPECT_THAT(decode_error(newer), HasSubstr("version 2"));
@@ -140,8 +149,8 @@ TEST(DctRecord, EveryFieldIsChecked) {
 
 // The largest header values, with and without enough bytes.
 TEST(DctRecord, HugeHeadersAreRefusedBeforeAllocation) {
-    for (const bool zstd : {false, true}) {
-        for (const Bytes& record : {record_of({}, zstd), record_of({.colors = Colors::grey}, zstd)}) {
+    for (const DctOptions& kind : kKinds) {
+        for (const Bytes& record : {record_of({}, kind), record_of({.colors = Colors::grey}, kind)}) {
             Bytes huge = record;
             set_number(huge, kWidth, 65535, 2);
             set_number(huge, kHeight, 65535, 2);
@@ -157,8 +166,8 @@ TEST(DctRecord, HugeHeadersAreRefusedBeforeAllocation) {
 }
 
 TEST(DctRecord, EveryTruncationIsRefused) {
-    for (const bool zstd : {false, true}) {
-        const Bytes record = record_of({.width = 33, .height = 20, .trailing = 90}, zstd);
+    for (const DctOptions& kind : kKinds) {
+        const Bytes record = record_of({.width = 33, .height = 20, .trailing = 90}, kind);
         for (std::size_t size = 0; size < record.size(); ++size) {
             const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
             ASSERT_THAT(decode_error(cut), StartsWith("[dct")) << size << " of " << record.size();
@@ -210,10 +219,11 @@ struct Outcome {
     Image image;
 };
 
-Outcome decode_on(const SegmentKernels& segments, const BlockKernels& kernels, const Bytes& record, const Box* box) {
+Outcome decode_on(const SegmentKernels& segments, const AnsKernels& ans, const BlockKernels& kernels,
+                  const Bytes& record, const Box* box) {
     Outcome outcome;
     try {
-        DctBlocks blocks(segments);
+        DctBlocks blocks(segments, ans);
         blocks.open(record);
         const JpegFrame& frame = blocks.header().frame;
         ImageSink sink(outcome.image);
@@ -240,11 +250,11 @@ Bytes damaged(const Bytes& record, Rng& rng) {
 TEST(DctRecord, DamageIsTheSameOnEverySet) {
     Rng rng({.seed = 12});
     std::vector<Bytes> records;
-    for (const bool zstd : {false, true}) {
-        records.push_back(record_of({.width = 70, .height = 50}, zstd));
-        records.push_back(record_of({.width = 50, .height = 70, .h = {1, 1, 1}, .v = {2, 1, 1}, .quality = 98}, zstd));
-        records.push_back(record_of({.width = 90, .height = 20, .colors = Colors::grey}, zstd));
-        records.push_back(record_of({.width = 600, .height = 9, .quality = 99, .content = Content::noise}, zstd));
+    for (const DctOptions& kind : kKinds) {
+        records.push_back(record_of({.width = 70, .height = 50}, kind));
+        records.push_back(record_of({.width = 50, .height = 70, .h = {1, 1, 1}, .v = {2, 1, 1}, .quality = 98}, kind));
+        records.push_back(record_of({.width = 90, .height = 20, .colors = Colors::grey}, kind));
+        records.push_back(record_of({.width = 600, .height = 9, .quality = 99, .content = Content::noise}, kind));
     }
     DctDecoder decoder;
     int read = 0;
@@ -264,10 +274,11 @@ TEST(DctRecord, DamageIsTheSameOnEverySet) {
         }
         const Box part = random_box(rng, info.height, info.width);
         const Box* box = rng.chance(0.5f) ? &part : nullptr;
-        const Outcome expected = decode_on(kPlainSegmentKernels, kPlainBlockKernels, record, box);
+        const Outcome expected = decode_on(kPlainSegmentKernels, kPlainAnsKernels, kPlainBlockKernels, record, box);
         ++(expected.error.empty() ? read : refused);
         for (std::size_t s = 1; s < segment_kernels().size(); ++s) {
-            const Outcome got = decode_on(segment_kernels()[s], block_kernels()[s], record, box);
+            const AnsKernels& ans = ans_kernels()[std::min(s, ans_kernels().size() - 1)];
+            const Outcome got = decode_on(segment_kernels()[s], ans, block_kernels()[s], record, box);
             ASSERT_EQ(got.error, expected.error) << segment_kernels()[s].name;
             ASSERT_TRUE(!expected.error.empty() || same_pixels(got.image.view(), expected.image.view()))
                 << segment_kernels()[s].name;
@@ -284,7 +295,7 @@ TEST(DctRecord, DamageIsTheSameOnEverySet) {
 
 // Parts of a group that are larger than its blocks allow, empty, or invalid.
 TEST(DctRecord, DamagedGroupsAreRefused) {
-    const Bytes record = record_of({.width = 64, .height = 64, .quality = 98, .content = Content::noise}, true);
+    const Bytes record = record_of({.width = 64, .height = 64, .quality = 98, .content = Content::noise}, kZstd);
     DctHeader header;
     read_dct_header(record, header);
     ASSERT_EQ(header.ends.size(), 1u);

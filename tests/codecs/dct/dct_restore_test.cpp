@@ -34,10 +34,32 @@ Bytes one_block(int bits, std::initializer_list<int> scan) {
 TEST(DctRestore, NothingOfABaselineFileIsLost) {
     const JpegPlan plan = {.width = 50, .height = 41, .orientation = 3, .comment = true, .trailing = 33};
     const Bytes jpeg = make_jpeg(plan);
-    for (const bool zstd : {false, true}) {
-        const DctRecord record = encode_dct(jpeg, {.zstd = zstd});
+    for (const int kind : {0, 1, 2}) {
+        const DctRecord record = encode_dct(jpeg, {.zstd = kind == 1, .ans = kind == 2});
         EXPECT_TRUE(record.exact_file);
         EXPECT_EQ(restore_jpeg(record.bytes), jpeg);
+    }
+}
+
+TEST(DctRestore, DamagedHeadsAreRefused) {
+    const Bytes jpeg = make_jpeg({.comment = true});
+    const Bytes record = encode_dct(jpeg, {.ans = true}).bytes;
+    DctHeader header;
+    read_dct_header(record, header);
+    const Bytes packed(header.head.begin(), header.head.end());
+    const Bytes head = unpack_head(header);
+    EXPECT_LT(packed.size(), head.size() / 4);
+    EXPECT_TRUE(std::equal(head.begin(), head.end(), jpeg.begin()));
+    EXPECT_EQ(pack_head(header.frame, head), packed);
+    const auto error = [&](const Bytes& bytes) {
+        header.head = bytes;
+        return error_of([&] { unpack_head(header); });
+    };
+    EXPECT_THAT(error({}), HasSubstr("1 MiB"));
+    EXPECT_THAT(error(head), HasSubstr("1 MiB"));
+    EXPECT_THAT(error(pack_head(header.frame, Bytes(kMaxPackedHead + 1))), HasSubstr("1 MiB"));
+    for (std::size_t size = 0; size < packed.size(); ++size) {
+        EXPECT_NE(error(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(size))), "no DataError");
     }
 }
 
@@ -150,7 +172,7 @@ TEST(DctRestore, RecordsOfDamagedFilesAreCorrectOrAbsent) {
             if (info.height > 2000 || info.width > 2000) {
                 continue;
             }
-            const DctRecord record = encode_dct(jpeg, {.zstd = rng.chance(0.5f)});
+            const DctRecord record = encode_dct(jpeg, {.zstd = rng.chance(0.3f), .ans = rng.chance(0.4f)});
             if (!record.reason.empty()) {
                 continue;
             }

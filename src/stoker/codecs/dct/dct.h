@@ -15,7 +15,7 @@
 
 namespace stoker {
 
-// Returns Codec::dct or Codec::dct_zstd from a record's first bytes; empty for other data.
+// Returns Codec::dct, dct_zstd or dct_ans from a record's first bytes; empty for other data.
 std::optional<Codec> sniff_dct(std::span<const std::byte> bytes);
 
 // Decodes the sink's region of a record to RGB rows. Use one per thread; it reuses its memory. Both functions throw
@@ -39,6 +39,7 @@ struct DctRecord {
 
 struct DctOptions {
     bool zstd = false;  // also compress with zstd: smaller, but slower to read
+    bool ans = false;   // code with rANS instead: smaller still
 };
 
 // Throws DataError if the bytes are not a JPEG or are damaged, because such a sample is bad in every codec.

@@ -1,10 +1,11 @@
-// Reads the blocks of a dct record, with or without zstd. Internal to codecs/.
+// Reads the blocks of a dct record of each kind. Internal to codecs/.
 #pragma once
 
 #include <vector>
 
 #include "stoker/base/buffer.h"
 #include "stoker/codecs/codec.h"
+#include "stoker/codecs/dct/ans_group.h"
 #include "stoker/codecs/dct/dct_group.h"
 #include "stoker/codecs/dct/dct_record.h"
 #include "stoker/codecs/dct/dct_segment.h"
@@ -13,7 +14,9 @@ namespace stoker {
 
 class DctBlocks final : public BlockRows {
   public:
-    explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels()) : kernels_(&kernels) {}
+    explicit DctBlocks(const SegmentKernels& kernels = best_segment_kernels(),
+                       const AnsKernels& ans_kernels = best_ans_kernels())
+        : kernels_(&kernels), ans_group_(ans_kernels) {}
 
     // `open` and `blocks` throw DataError. The caller keeps the record alive until the last call of `blocks`.
     void open(std::span<const std::byte> record);
@@ -21,7 +24,7 @@ class DctBlocks final : public BlockRows {
 
     const std::int16_t* blocks(int component, int block_row, int first, int count) override;
 
-    // The same blocks in their stored form, in the record or in this object until the next call. Throws DataError where
+    // The same blocks as in a segment, in the record or in this object until the next call. Throws DataError where
     // `blocks` does.
     struct StoredBlocks {
         SegmentRange range;
@@ -32,16 +35,21 @@ class DctBlocks final : public BlockRows {
 
   private:
     int segment_number(int component, int block_row) const;
+    int group_of(int number) const;
+    int rows_of(int group) const;
     std::span<const std::byte> segment(int number);
+    const std::int16_t* ans_blocks(int component, int block_row, int first, int count);
     [[noreturn]] static void refuse(int number);
 
     const SegmentKernels* kernels_;
     DctHeader header_;
     SegmentScratch scratch_;
     GroupReader group_;
-    int group_number_ = -1;          // the group that is in group_
+    AnsGroupReader ans_group_;
+    int group_number_ = -1;          // the group that is in group_ or ans_group_
     std::vector<int> group_blocks_;  // blocks in each of its segments
     Buffer blocks_;
+    std::vector<std::byte> segment_;  // of the last call of `stored`, made of the blocks of ans_group_
 };
 
 // The size and colours of the image, from its header.

@@ -5,17 +5,26 @@
 #include "stoker/codecs/region.h"
 
 namespace stoker {
+namespace {
+
+Codec codec_of(int flags) {
+    return (flags & DctFlags::kAns) != 0    ? Codec::dct_ans
+           : (flags & DctFlags::kZstd) != 0 ? Codec::dct_zstd
+                                            : Codec::dct;
+}
+
+}  // namespace
 
 std::optional<Codec> sniff_dct(std::span<const std::byte> bytes) {
     constexpr std::size_t kFlags = 5;
     if (bytes.size() <= kFlags || std::memcmp(bytes.data(), kDctMagic, sizeof kDctMagic) != 0) {
         return std::nullopt;
     }
-    return (std::to_integer<int>(bytes[kFlags]) & DctFlags::kZstd) != 0 ? Codec::dct_zstd : Codec::dct;
+    return codec_of(std::to_integer<int>(bytes[kFlags]));
 }
 
 ImageInfo dct_info(const DctHeader& header) {
-    return {.codec = (header.flags & DctFlags::kZstd) != 0 ? Codec::dct_zstd : Codec::dct,
+    return {.codec = codec_of(header.flags),
             .height = header.frame.height,
             .width = header.frame.width,
             .orientation = header.orientation,

@@ -5,6 +5,7 @@
 
 #include "stoker/base/error.h"
 #include "stoker/base/memory_limit.h"
+#include "stoker/codecs/dct/ans_group.h"
 #include "stoker/codecs/dct/dct.h"
 #include "stoker/codecs/dct/dct_group.h"
 #include "stoker/codecs/dct/dct_record.h"
@@ -15,35 +16,54 @@
 namespace stoker {
 namespace {
 
-constexpr int kGroupPixels = 64;  // approximate height of a compressed group in pixel rows
+// The approximate height of a group in pixel rows.
+constexpr int kZstdPixels = 64;
+constexpr int kAnsPixels = 32;
 
-void write_rows(const JpegBlocks& jpeg, int mcu_row, int c, int i, SegmentParts& parts) {
-    const FrameComponent& component = jpeg.frame.component[JpegFrame::at(c)];
-    const std::ptrdiff_t row = mcu_row * component.v + i;
-    write_segment(jpeg.blocks[c].data() + row * kBlockSize * component.blocks_wide, component.blocks_wide, parts);
+const std::int16_t* row_of(const JpegBlocks& jpeg, int c, int block_row) {
+    const int wide = jpeg.frame.component[JpegFrame::at(c)].blocks_wide;
+    return jpeg.blocks[c].data() + std::ptrdiff_t{kBlockSize} * block_row * wide;
+}
+
+std::vector<std::byte> ans_group(const JpegBlocks& jpeg, int mcu_row, int mcu_rows) {
+    AnsPlane planes[3];
+    for (int c = 0; c < jpeg.frame.components; ++c) {
+        const FrameComponent& component = jpeg.frame.component[JpegFrame::at(c)];
+        planes[c] = {.wide = static_cast<std::size_t>(component.blocks_wide),
+                     .rows = static_cast<std::size_t>(mcu_rows * component.v),
+                     .blocks = row_of(jpeg, c, mcu_row * component.v)};
+    }
+    return write_ans_group({planes, static_cast<std::size_t>(jpeg.frame.components)});
+}
+
+void append(std::vector<std::byte>& body, DctHeader& header, std::span<const std::byte> bytes) {
+    body.insert(body.end(), bytes.begin(), bytes.end());
+    header.ends.push_back(static_cast<std::uint32_t>(body.size()));
+}
+
+std::vector<std::byte> ans_body(const JpegBlocks& jpeg, DctHeader& header) {
+    std::vector<std::byte> body;
+    for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; mcu_row += header.group_rows) {
+        const int rows = std::min<int>(header.group_rows, jpeg.frame.mcus_high - mcu_row);
+        append(body, header, ans_group(jpeg, mcu_row, rows));
+    }
+    return body;
 }
 
 // Writes the segments in their order (dct_blocks.cpp): one per chunk, or with zstd one group per chunk.
-std::vector<std::byte> write_body(const JpegBlocks& jpeg, DctHeader& header) {
-    const bool grouped = (header.flags & DctFlags::kZstd) != 0;
+std::vector<std::byte> segment_body(const JpegBlocks& jpeg, DctHeader& header) {
+    const bool grouped = header.grouped();
     std::vector<std::byte> body;
     SegmentParts parts;
     const auto close = [&] {
-        if (grouped) {
-            const std::vector<std::byte> group = write_group(parts);
-            body.insert(body.end(), group.begin(), group.end());
-        } else {
-            for (const auto* part : {&parts.front, &parts.masks, &parts.values, &parts.escapes}) {
-                body.insert(body.end(), part->begin(), part->end());
-            }
-        }
+        append(body, header, grouped ? write_group(parts) : join_segment(parts));
         parts = {};
-        header.ends.push_back(static_cast<std::uint32_t>(body.size()));
     };
     for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; ++mcu_row) {
         for (int c = 0; c < jpeg.frame.components; ++c) {
-            for (int i = 0; i < jpeg.frame.component[JpegFrame::at(c)].v; ++i) {
-                write_rows(jpeg, mcu_row, c, i, parts);
+            const FrameComponent& component = jpeg.frame.component[JpegFrame::at(c)];
+            for (int i = 0; i < component.v; ++i) {
+                write_segment(row_of(jpeg, c, mcu_row * component.v + i), component.blocks_wide, parts);
                 if (!grouped) {
                     close();
                 }
@@ -54,6 +74,15 @@ std::vector<std::byte> write_body(const JpegBlocks& jpeg, DctHeader& header) {
         }
     }
     return body;
+}
+
+bool has_small_steps(const JpegFrame& frame) {
+    for (int c = 0; c < frame.components; ++c) {
+        if (std::ranges::any_of(frame.component[JpegFrame::at(c)].quant, [](int step) { return step > 255; })) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // The pixels that records are compared with.
@@ -103,9 +132,11 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
     const HuffmanTables tables = baseline ? scan_huffman_tables(codec) : HuffmanTables{};
     header.orientation = static_cast<std::uint8_t>(reader.info().orientation);
     header.flags = static_cast<std::uint8_t>((reader.info().progressive ? DctFlags::kProgressive : 0) |
-                                             (options.zstd ? DctFlags::kZstd : 0));
-    header.group_rows =
-        static_cast<std::uint8_t>(options.zstd ? std::max(kGroupPixels / (kBlockSide * header.frame.v_max), 1) : 1);
+                                             (options.ans    ? DctFlags::kAns
+                                              : options.zstd ? DctFlags::kZstd
+                                                             : 0));
+    const int pixels = options.ans ? kAnsPixels : options.zstd ? kZstdPixels : 0;
+    header.group_rows = static_cast<std::uint8_t>(std::max(pixels / (kBlockSide * header.frame.v_max), 1));
     header.head = jpeg.first(head);
     const unsigned restart_interval = codec.restart_interval;
     const MemoryClaim claim(3 * coefficient_bytes(codec));  // libjpeg's, our blocks, and the record
@@ -119,7 +150,13 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
             result.exact_file = true;
         }
     }
-    const std::vector<std::byte> body = write_body(blocks, header);
+    std::vector<std::byte> packed;
+    if (options.ans && has_small_steps(header.frame) && head <= kMaxPackedHead) {
+        packed = pack_head(header.frame, header.head);
+        header.head = packed;
+        header.flags |= DctFlags::kSmall;
+    }
+    const std::vector<std::byte> body = options.ans ? ans_body(blocks, header) : segment_body(blocks, header);
     header.body = body;
     result.bytes = write_dct_record(header);
     const Image expected = libjpeg_pixels(jpeg);

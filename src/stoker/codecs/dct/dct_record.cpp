@@ -2,7 +2,7 @@
 //   0  magic dc 'D' 'C' 'T', version, flags, colour, orientation
 //   8  uint16 width, uint16 height, components, group_rows, tables, 0
 //  16  for each component: h, v, its table, 0
-//      for each table: 64 uint16, natural order
+//      for each table: 64 uint16, or uint8 with kSmall, natural order
 //      uint32 body size, uint32 head size, uint32 tail size
 //      for each chunk: its size, uint16 or uint32
 //      body, head, tail; then zeros, so that at least 64 bytes follow the body
@@ -72,14 +72,16 @@ void read_frame(Reader& reader, DctHeader& header, int tables) {
     if (!frame.has_integer_ratios()) {
         reader.refuse("sampling factors with integer ratios", "other factors");
     }
+    const std::size_t width = (header.flags & DctFlags::kSmall) != 0 ? 1 : 2;
     for (int t = 0; t < tables; ++t) {
-        const auto bytes = reader.take(2 * kBlockSize);
+        const auto bytes = reader.take(width * kBlockSize);
         for (int c = 0; c < frame.components; ++c) {
             if (table_of[c] != t) {
                 continue;
             }
             for (std::size_t i = 0; i < kBlockSize; ++i) {
-                frame.component[JpegFrame::at(c)].quant[i] = static_cast<std::uint16_t>(load_le(bytes, 2 * i, 2));
+                frame.component[JpegFrame::at(c)].quant[i] =
+                    static_cast<std::uint16_t>(load_le(bytes, width * i, width));
             }
         }
     }
@@ -112,7 +114,7 @@ int DctHeader::segments_per_mcu_row() const {
 }
 
 int DctHeader::chunks() const {
-    if ((flags & DctFlags::kZstd) != 0) {
+    if (grouped()) {
         return (frame.mcus_high + group_rows - 1) / group_rows;
     }
     return frame.mcus_high * segments_per_mcu_row();
@@ -148,8 +150,8 @@ void read_dct_header(std::span<const std::byte> record, DctHeader& header) {
     const bool grey = frame.color == FrameColor::grey;
     if ((header.flags & ~DctFlags::kAll) != 0 || color > 2 || header.orientation < 1 || header.orientation > 8 ||
         frame.components != (grey ? 1 : 3) || header.group_rows < 1 || header.group_rows > kMaxGroupRows ||
-        ((header.flags & DctFlags::kZstd) == 0 && header.group_rows != 1) || tables < 1 || tables > 3 ||
-        reserved != 0) {
+        (!header.grouped() && header.group_rows != 1) || (header.flags & DctFlags::kGroups) == DctFlags::kGroups ||
+        tables < 1 || tables > 3 || reserved != 0) {
         reader.refuse("a consistent header", fmt::format("flags {}, colour {}, {} components, {} tables", header.flags,
                                                          color, frame.components, tables));
     }
@@ -209,7 +211,7 @@ std::vector<std::byte> write_dct_record(const DctHeader& header) {
     }
     for (const FrameComponent* table : tables) {
         for (const std::uint16_t step : table->quant) {
-            put(out, step, 2);
+            put(out, step, (header.flags & DctFlags::kSmall) != 0 ? 1 : 2);
         }
     }
     put(out, static_cast<std::uint32_t>(header.body.size()), 4);

@@ -36,13 +36,14 @@ std::vector<std::byte> restore_jpeg(std::span<const std::byte> dct) {
     const DctHeader& header = record.header();
     const JpegBlocks jpeg = all_blocks(record);
     JpegReader reader;
-    const JpegReader::Session session(reader, header.head);
+    const std::vector<std::byte> head = unpack_head(header);
+    const JpegReader::Session session(reader, head);
     const jpeg_decompress_struct& codec = reader.codec();
     if (codec.num_components != header.frame.components) {
         refuse("a header with other components");
     }
     if ((header.flags & DctFlags::kExactFile) == 0) {
-        std::vector<std::byte> file = rewrite_jpeg(codec, jpeg, header.head);
+        std::vector<std::byte> file = rewrite_jpeg(codec, jpeg, head);
         if (file.empty()) {
             refuse("values that no baseline JPEG can hold");
         }
@@ -55,7 +56,7 @@ std::vector<std::byte> restore_jpeg(std::span<const std::byte> dct) {
     if (scan.empty()) {
         refuse("Huffman tables without codes for all values");
     }
-    std::vector<std::byte> file(header.head.begin(), header.head.end());
+    std::vector<std::byte> file(head);
     file.insert(file.end(), scan.begin(), scan.end());
     file.insert(file.end(), header.tail.begin(), header.tail.end());
     return file;

@@ -196,6 +196,14 @@ void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts) {
     parts.escapes.insert(parts.escapes.end(), wide.rbegin(), wide.rend());
 }
 
+std::vector<std::byte> join_segment(const SegmentParts& parts) {
+    std::vector<std::byte> segment;
+    for (const auto* part : {&parts.front, &parts.masks, &parts.values, &parts.escapes}) {
+        segment.insert(segment.end(), part->begin(), part->end());
+    }
+    return segment;
+}
+
 bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,
                      SegmentScratch& scratch, SegmentSizes& sizes) {
     const auto at = [](std::span<const std::byte> bytes) {

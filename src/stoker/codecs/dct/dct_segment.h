@@ -29,6 +29,9 @@ struct SegmentParts {
 // Appends `count` blocks (count, 8, 8), natural order, to each part. The four parts in order are the segment.
 void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts);
 
+// The parts in order.
+std::vector<std::byte> join_segment(const SegmentParts& parts);
+
 // Memory that readers reuse from segment to segment.
 struct SegmentScratch {
     std::vector<std::uint8_t> lengths;

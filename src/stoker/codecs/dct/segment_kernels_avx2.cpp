@@ -126,11 +126,7 @@ std::size_t unpack(const std::uint8_t* nibbles, std::size_t first, std::size_t c
 }
 
 // Writes 64 values in zigzag order as a block of 16-bit values.
-void store_block(const std::int8_t* zigzag, std::int16_t dc, std::int16_t* out) {
-    __m128i source[4];
-    for (int s = 0; s < 4; ++s) {
-        source[s] = _mm_load_si128(reinterpret_cast<const __m128i*>(zigzag + 16 * s));
-    }
+void store_block(const __m128i (&source)[4], std::int16_t dc, std::int16_t* out) {
     for (int r = 0; r < 4; ++r) {
         __m128i rows = _mm_setzero_si128();
         for (int s = 0; s < 4; ++s) {
@@ -142,26 +138,32 @@ void store_block(const std::int8_t* zigzag, std::int16_t dc, std::int16_t* out) 
     out[0] = dc;
 }
 
+// Spreads the next values to the eight places of a mask.
+__m128i spread(std::uint64_t mask, const std::int8_t*& values) {
+    const std::uint64_t byte = mask & 0xff;
+    const __m128i next = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(values));
+    values += __builtin_popcountll(byte);
+    return _mm_shuffle_epi8(next, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kSpread.place[byte])));
+}
+
 void expand(const std::uint8_t* lengths, const std::uint8_t* masks, const std::int8_t* values, const std::int16_t* dc,
             int count, std::uint32_t* starts, std::int16_t* out) {
     const std::int8_t* begin = values;
     for (int i = 0; i < count; ++i, out += kBlockSize) {
         starts[i] = static_cast<std::uint32_t>(values - begin);
-        // Masks begin with coefficient 1; the last bit of a full mask is not a coefficient.
-        alignas(32) std::int8_t zigzag[1 + kBlockSize + 15];
-        alignas(32) std::int8_t aligned[kBlockSize] = {};
-        const int length = lengths[i];
-        for (int b = 0; b < length; ++b) {
-            const std::uint8_t mask = masks[b];
-            const __m128i spread =
-                _mm_shuffle_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(values)),
-                                 _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kSpread.place[mask])));
-            _mm_storel_epi64(reinterpret_cast<__m128i*>(zigzag + 8 * b), spread);
-            values += __builtin_popcount(mask);
+        std::uint64_t bits = 0;
+        __builtin_memcpy(&bits, masks, sizeof bits);
+        bits = _bzhi_u64(bits, 8U * lengths[i]);
+        masks += lengths[i];
+        const std::uint64_t last = bits >> 63;  // not a coefficient
+        bits <<= 1;                             // masks begin with coefficient 1
+        __m128i source[4];
+        for (int s = 0; s < 4; ++s, bits >>= 16) {
+            const __m128i low = spread(bits, values);
+            source[s] = _mm_unpacklo_epi64(low, spread(bits >> 8, values));
         }
-        __builtin_memcpy(aligned + 1, zigzag, static_cast<std::size_t>(length == 8 ? 63 : 8 * length));
-        masks += length;
-        store_block(aligned, dc[i], out);
+        values += last;
+        store_block(source, dc[i], out);
     }
 }
 

@@ -217,7 +217,7 @@ void storage_bound(const RunView& records, const RankRecords& rank, const RunSum
 }
 
 bool holds_dct(const DataFacts& data) {
-    return data.codec == "dct" || data.codec == "dct-zstd";
+    return data.codec == "dct" || data.codec == "dct-zstd" || data.codec == "dct-ans";
 }
 
 // Both decode with `auto`.

@@ -106,9 +106,9 @@ std::string_view kind_name(StkKind kind) {
 }
 
 std::string stk_codec_name(StkCodec codec) {
-    constexpr std::array<std::string_view, 18> kNames = {"raw",   "jpeg", "png",  "dct", "dct-zstd", "webp",
-                                                         "bmp",   "pnm",  "tiff", "npy", "clip",     "video",
-                                                         "sound", "avif", "heic", "jxl", "gif",      "jpeg2000"};
+    constexpr std::array<std::string_view, 19> kNames = {"raw",  "jpeg", "png", "dct",      "dct-zstd", "webp",  "bmp",
+                                                         "pnm",  "tiff", "npy", "clip",     "video",    "sound", "avif",
+                                                         "heic", "jxl",  "gif", "jpeg2000", "dct-ans"};
     const auto number = static_cast<std::size_t>(codec);
     return number < kNames.size() ? std::string(kNames[number]) : fmt::format("codec-{}", number);
 }

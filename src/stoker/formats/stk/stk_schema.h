@@ -47,7 +47,8 @@ enum class StkCodec : std::uint16_t {
     heic = 14,
     jxl = 15,
     gif = 16,
-    jpeg2000 = 17
+    jpeg2000 = 17,
+    dct_ans = 18
 };
 
 // "jpeg"; "codec-9" for an unknown number.
