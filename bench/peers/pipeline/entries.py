@@ -40,20 +40,26 @@ class Stoker:
     name: str
     codec: str  # of the packed file; empty: the unpacked folder
     setting: str
+    indexed: bool = False  # with the index of JPEGs, as in training after the first epochs
 
     def command(self, work: Work, workers: int) -> list[str]:
         data = self.packed(work) if self.codec else work.photos
         numbers = {"--size": work.size, "--batch": work.batch, "--workers": workers}
         words = [str(word) for pair in numbers.items() for word in pair]
+        if self.indexed:
+            self.run(work, "index", str(data))
+            words.append("--jpeg-index")
         return [str(work.stoker), "bench", "pipeline", "--serve", "--data", str(data), *words]
+
+    def run(self, work: Work, *words: str) -> None:
+        done = subprocess.run([str(work.stoker), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Skipped(f"stoker {words[0]}: {last_line(done.stderr)}")
 
     def packed(self, work: Work) -> Path:
         data = work.folder / f"{self.codec}.stk"
         if not data.exists():
-            pack = [str(work.stoker), "pack", str(work.photos), str(data), "--codec", self.codec]
-            done = subprocess.run(pack, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-            if done.returncode != 0:
-                raise Skipped(f"stoker pack --codec {self.codec}: {last_line(done.stderr)}")
+            self.run(work, "pack", str(work.photos), str(data), "--codec", self.codec)
         return data
 
 
@@ -73,8 +79,10 @@ ENTRIES = [
     Peer("TurboLoader, tar, antialiased", "turboloader", "turbo_loader.py", "train_aug, antialiased", "antialiased"),
     Peer("TurboLoader, tbl", "turboloader", "turbo_loader.py", "pixels of 256 a side, not antialiased", "tbl"),
     Stoker("Stoker, folder", "", "original JPEGs, antialiased"),
+    Stoker("Stoker, folder, indexed", "", "original JPEGs, antialiased", indexed=True),
     Stoker("Stoker, stk keep", "keep", "original JPEGs, antialiased"),
     Stoker("Stoker, stk dct", "dct", "lossless coefficients, antialiased"),
     Stoker("Stoker, stk dct-zstd", "dct-zstd", "the same, compressed, antialiased"),
+    Stoker("Stoker, stk dct-ans", "dct-ans", "the same, smaller than the JPEGs"),
     Stoker("Stoker, stk raw", "raw", "pixels at full size, antialiased"),
 ]
