@@ -16,7 +16,7 @@ namespace stoker {
 // Empty if neither these variables nor HOME are set.
 std::filesystem::path user_cache_dir();
 
-// The file that is stored under `kind` and `name`, for programs that read and write it by themselves; it may not exist.
+// The file that is stored under `kind` and `name`, for a class that reads and writes it; it may not exist.
 // Empty without a cache directory. Removes old files as write_user_cache does, and notes that this one is used.
 std::filesystem::path user_cache_file(std::string_view kind, std::string_view name);
 
