@@ -93,5 +93,18 @@ TEST(ShrinkFilter, RefusesWhatIsNotOfLines) {
     EXPECT_FALSE(filter.build(axis)) << "an enlargement";
 }
 
+// So that tests of ShrinkRows compare two ways.
+TEST(ShrinkFilter, IsBuiltForAllScalesOfShrinksMuch) {
+    for (int width = 3 * 224; width < 30 * 224; width += 7) {
+        ResizeAxis axis;
+        axis.build(width, 224, 0, 224, Interpolation::bilinear);
+        ShrinkFilter filter;
+        ASSERT_TRUE(filter.build(axis)) << width;
+        for (const ShrinkFilter::Interval& interval : filter.intervals()) {
+            ASSERT_LE(interval.steps, ShrinkFilter::kMostSum / 2);  // the sums of two inputs a step
+        }
+    }
+}
+
 }  // namespace
 }  // namespace stoker

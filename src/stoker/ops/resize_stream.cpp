@@ -72,13 +72,17 @@ bool ResizeStream::begin_with(const OpKernels& kernels, const Box& window, int c
         return false;
     }
     const Box& part = geometry.part;
+    const Box reads = resize_reads(geometry);
+    if (reads.top < window.top || reads.left < window.left || reads.top + reads.height > window.top + window.height ||
+        reads.left + reads.width > window.left + window.width) {
+        return false;  // resize_normalize throws for it
+    }
     scratch.vertical.build(geometry.source.height, geometry.full.height, part.top, part.height, geometry.interpolation);
     scratch.horizontal.build(geometry.source.width, geometry.full.width, part.left, part.width, geometry.interpolation);
     if (!scratch.shrink.filter.build(scratch.horizontal)) {
         return false;
     }
     State& state = *state_;
-    const Box reads = resize_reads(geometry);
     state.job = {.from = {nullptr, window.height, window.width, channels, 0},
                  .window = window,
                  .geometry = geometry,

@@ -42,7 +42,9 @@ RowResizer::RowResizer(const OpKernels& kernels, ConstImageView from, const Box&
         }
         scratch.horizontal.build(geometry.source.width, geometry.full.width, geometry.part.left, geometry.part.width,
                                  geometry.interpolation);
-        const bool ordered = from_.stride >= static_cast<std::ptrdiff_t>(from_.row_bytes());
+        // The kernels read beyond a row: into the next.
+        const bool ordered =
+            from_.stride >= static_cast<std::ptrdiff_t>(from_.row_bytes()) && from_.row_bytes() >= kShrinkOverread;
         if (kernels.shrink != nullptr && ordered && shrinks_much(geometry, from.channels) &&
             scratch.shrink.filter.build(scratch.horizontal)) {
             shrink_.emplace(*kernels.shrink, scratch.vertical, out_bytes_, scratch.shrink);

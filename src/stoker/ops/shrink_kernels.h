@@ -12,7 +12,7 @@ namespace stoker {
 // A quad row holds four rows, interleaved value by value: (values, 4).
 inline constexpr int kShrinkRows = 4;
 inline constexpr std::size_t kShrinkSlack = 128;    // bytes after a quad row that the kernels read or write
-inline constexpr std::size_t kShrinkOverread = 32;  // bytes after an input row that they read
+inline constexpr std::size_t kShrinkOverread = 16;  // bytes after an input row that they read, at most
 
 // A weight of 22 bits is the sum of digit[d] << 7 d; digits are of -64 to 63.
 inline constexpr int kShrinkDigits = 4;

@@ -11,6 +11,10 @@ namespace {
 constexpr int kChannels = 3;
 // At smaller scales an interval has too few inputs for steps of four, and nothing is won.
 constexpr int kLeastScale = 3;
+// At larger ones the sums of an interval do not fit into 16 bits.
+constexpr int kMostScale = 30;
+// Others would need gigabytes, and are refused.
+constexpr int kMostWidth = 1 << 24;
 // With more taps, results could exceed 255: each weight is rounded.
 constexpr int kMostTaps = 1 << 13;
 // Weights below are of three digits.
@@ -38,8 +42,9 @@ void split_weight(std::int32_t weight, std::int8_t (*digits)[kShrinkRows], int r
 
 bool shrinks_much(const ResizeGeometry& geometry, int channels) {
     return channels == kChannels && geometry.interpolation == Interpolation::bilinear &&
-           geometry.full.height != geometry.source.height &&
+           geometry.full.height != geometry.source.height && geometry.source.width <= kMostWidth &&
            geometry.source.width / kLeastScale >= geometry.full.width &&
+           geometry.source.width / kMostScale < geometry.full.width &&
            resize_stride(geometry.source.height, geometry.full.height, geometry.interpolation) <= kMostTaps;
 }
 

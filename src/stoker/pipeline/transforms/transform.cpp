@@ -435,6 +435,7 @@ Transform::PartialImage Transform::decode(const FieldValue& given, std::size_t e
                                     channels, geometry.resizing(), factors_, slot->pixels, scratch.resize);
     };
     RegionSink sink(fold_ops, options_.decode, scratch.decoded, begin_stream, scratch.stream);
+    scratch.stream.take_time();  // of an image that failed
     scratch.decoder.decode(stored.bytes, sink, {.exif = options_.exif, .first_frame = options_.first_frame});
     image.written = sink.streams();
     if (!image.written) {
