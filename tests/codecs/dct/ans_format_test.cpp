@@ -27,7 +27,7 @@ void append_all(Bytes& bytes, const Number& numbers) {
     }
 }
 
-// Of the little-endian bytes of all numbers in order.
+// The CRC-32 of the little-endian bytes of all numbers, in order.
 template <typename Numbers>
 std::uint32_t checksum(const Numbers& numbers) {
     Bytes bytes;
@@ -115,6 +115,8 @@ TEST(AnsFormat, TheExampleOfThePage) {
     const std::vector<AnsPlane> planes = {{.wide = 3, .rows = 1, .blocks = blocks.data()}};
     EXPECT_EQ(write_ans_group(planes), from_hex(kExampleGroup));
     expect_blocks(from_hex(kExampleGroup), planes, {blocks});
+    const Bytes surplus = joined({from_hex(kExampleGroup), Bytes(7, std::byte{0xff})});
+    expect_blocks(surplus, planes, {blocks});
 }
 
 TEST(AnsFormat, AGroupOfThreePlanes) {

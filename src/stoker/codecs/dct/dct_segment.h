@@ -25,7 +25,7 @@ struct SegmentParts {
     std::vector<std::byte> values;
     std::vector<std::byte> escapes;  // and wide
 
-    // Of the segment that write_segment writes; here to keep their memory.
+    // Pieces of the segment that write_segment writes; here so that they keep their memory.
     struct Pieces {
         std::vector<std::uint8_t> lengths;  // one nibble per element, like `values`
         std::vector<std::byte> dc;

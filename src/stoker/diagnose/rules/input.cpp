@@ -216,7 +216,7 @@ void storage_bound(const RunView& records, const RankRecords& rank, const RunSum
     finding.confidence = 0.8;
 }
 
-// Records that cost a worker less if a GPU decodes them. Not `dct-ans`: the worker decodes its groups for the GPU, too.
+// Records that cost a worker less if a GPU decodes them. Not `dct-ans`: the worker decodes its groups in any case.
 bool gains_from_gpu(const DataFacts& data) {
     return data.codec == "dct" || data.codec == "dct-zstd";
 }
