@@ -101,8 +101,8 @@ int main(int argc, char** argv) {
         ways[0].images.push_back(jpeg);
         ways[1].images.push_back(jpeg);
         ways[2].images.push_back(encode_dct(jpeg).bytes);
-        ways[3].images.push_back(encode_dct(jpeg, {.zstd = true}).bytes);
-        ways[4].images.push_back(encode_dct(jpeg, {.ans = true}).bytes);
+        ways[3].images.push_back(encode_dct(jpeg, DctKind::zstd).bytes);
+        ways[4].images.push_back(encode_dct(jpeg, DctKind::ans).bytes);
     }
     for (const Way& way : ways) {
         std::size_t bytes = 0;

@@ -1,5 +1,7 @@
-// Arbitrary bytes as a dct record: decoded, and restored to a JPEG. A forged record may have other pixels than its
-// JPEG; fuzz_recode.cpp compares them for records that encode_dct wrote.
+// Arbitrary bytes as a dct record: decoded, also without vector sets, and restored to a JPEG. A forged record may have
+// other pixels than its JPEG; fuzz_recode.cpp compares them for records that encode_dct wrote.
+#include <string>
+
 #include "fuzz/codecs/decode.h"
 #include "stoker/codecs/dct/dct.h"
 
@@ -7,6 +9,37 @@ namespace {
 
 using namespace stoker;
 using namespace stoker::fuzz;
+
+// The whole image by one set of kernels. Returns the error, or "".
+struct Way {
+    DctBlocks blocks;
+    BlockDecoder pixels;
+    Image image;
+
+    std::string decode(std::span<const std::byte> record) {
+        try {
+            blocks.open(record);
+            const JpegFrame& frame = blocks.header().frame;
+            ImageSink sink(image);
+            pixels.decode(frame, blocks, {.box = {0, 0, frame.height, frame.width}}, sink);
+        } catch (const DataError& error) {
+            return error.what();
+        }
+        return "";
+    }
+};
+
+void compare_sets(std::span<const std::byte> record) {
+    static Way best;
+    static Way plain = {.blocks = DctBlocks(kPlainSegmentKernels, kPlainAnsKernels),
+                        .pixels = BlockDecoder(kPlainBlockKernels),
+                        .image = {}};
+    const std::string error = best.decode(record);
+    require(plain.decode(record) == error);
+    if (error.empty()) {
+        require_same(plain.image.view(), best.image.view());
+    }
+}
 
 void restore(std::span<const std::byte> record) {
     static Decoder decoder;
@@ -30,6 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static Decoder decoder;
     if (is_small(decoder, input.subspan(kChoice))) {
         decode_input(*sniff_codec(input.subspan(kChoice)), input);
+        compare_sets(input.subspan(kChoice));
         restore(input.subspan(kChoice));
     }
     return 0;

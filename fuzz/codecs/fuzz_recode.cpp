@@ -21,10 +21,10 @@ bool succeeds(Decode decode) {
     }
 }
 
-void recode(std::span<const std::byte> jpeg, ConstImageView pixels, const DctOptions& options) {
+void recode(std::span<const std::byte> jpeg, ConstImageView pixels, DctKind kind) {
     static Decoder decoder;
     DctRecord record;
-    if (!succeeds([&] { record = encode_dct(jpeg, options); }) || !record.reason.empty()) {
+    if (!succeeds([&] { record = encode_dct(jpeg, kind); }) || !record.reason.empty()) {
         return;
     }
     Image again;
@@ -62,8 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (good) {
         require_same(fast.view(), slow.view());
         const bool mend = Choice(input.first(kChoice)).mend;
-        recode(image, slow.view(), {.zstd = mend});
-        recode(image, slow.view(), {.ans = true});
+        recode(image, slow.view(), mend ? DctKind::zstd : DctKind::segments);
+        recode(image, slow.view(), DctKind::ans);
     }
     return 0;
 }

@@ -7,8 +7,8 @@ namespace stoker::fuzz {
 std::vector<Input> dct_records(const std::vector<Input>& jpegs) {
     std::vector<Input> records;
     for (const auto& jpeg : jpegs) {
-        for (const int kind : {0, 1, 2}) {
-            DctRecord record = encode_dct(jpeg, {.zstd = kind == 1, .ans = kind == 2});
+        for (const DctKind kind : kDctKinds) {
+            DctRecord record = encode_dct(jpeg, kind);
             if (record.reason.empty()) {
                 records.push_back(std::move(record.bytes));
             }

@@ -339,7 +339,10 @@ void Transcoder::to_dct(std::span<const std::byte> bytes, StkCodec codec, Transc
         out.kept = fmt::format("{} image", stk_codec_name(codec));
         return;
     }
-    DctRecord record = encode_dct(bytes, {.zstd = wanted == StkCodec::dct_zstd, .ans = wanted == StkCodec::dct_ans});
+    const DctKind kind = wanted == StkCodec::dct        ? DctKind::segments
+                         : wanted == StkCodec::dct_zstd ? DctKind::zstd
+                                                        : DctKind::ans;
+    DctRecord record = encode_dct(bytes, kind);
     if (!record.reason.empty()) {
         out.kept = std::move(record.reason);
         return;

@@ -12,6 +12,7 @@
 
 #include "codecs/jpeg/jpeg_files.h"
 #include "stoker/codecs/dct/dct.h"
+#include "stoker/codecs/dct/dct_crop.h"
 
 namespace {
 
@@ -80,10 +81,10 @@ TEST(DctAllocations, TheCountersWork) {
     EXPECT_EQ(allocations, before + 2);
 }
 
-TEST(DctAllocations, NoneOnceADecoderIsWarm) {
+std::vector<Bytes> records_of_each_kind() {
     Rng rng({.seed = 3});
     std::vector<Bytes> records;
-    for (const int kind : {0, 1, 2}) {
+    for (const DctKind kind : kDctKinds) {
         for (int i = 0; i < 8; ++i) {
             const Bytes jpeg = make_jpeg({.width = 40 + static_cast<int>(rng.below(200)),
                                           .height = 40 + static_cast<int>(rng.below(200)),
@@ -94,9 +95,14 @@ TEST(DctAllocations, NoneOnceADecoderIsWarm) {
                                           .v = {1 + i / 2 % 2, 1, 1},
                                           .quality = 90 + i,
                                           .content = i % 3 == 0 ? Content::noise : Content::photo});
-            records.push_back(encode_dct(jpeg, {.zstd = kind == 1, .ans = kind == 2}).bytes);
+            records.push_back(encode_dct(jpeg, kind).bytes);
         }
     }
+    return records;
+}
+
+TEST(DctAllocations, NoneOnceADecoderIsWarm) {
+    const std::vector<Bytes> records = records_of_each_kind();
     DctDecoder decoder;
     long before = 0;
     for (int round = 0; round < 2; ++round) {
@@ -106,6 +112,22 @@ TEST(DctAllocations, NoneOnceADecoderIsWarm) {
             decoder.decode(records[i], sink);
             ImageInfo info = decoder.info(records[i]);
             ASSERT_GT(info.width, 0);
+        }
+        ASSERT_TRUE(round == 1 || allocations > before);
+    }
+    EXPECT_EQ(allocations, before);
+}
+
+TEST(DctAllocations, NoneOnceACropperIsWarm) {
+    const std::vector<Bytes> records = records_of_each_kind();
+    DctCropper cropper;
+    long before = 0;
+    for (int round = 0; round < 2; ++round) {
+        before = allocations;
+        for (const Bytes& record : records) {
+            const ImageInfo info = cropper.open(record);
+            const Box box = {info.height / 3, info.width / 4, info.height / 2, info.width / 2};
+            ASSERT_FALSE(cropper.crop(box, std::size_t{1} << 24).empty());
         }
         ASSERT_TRUE(round == 1 || allocations > before);
     }

@@ -44,9 +44,10 @@ class Checker {
     // Checks all codecs, parts and restoring. Returns true if the file is restored byte for byte.
     void check(const Bytes& jpeg, int boxes, bool& exact) {
         const Image expected = libjpeg_pixels(jpeg);
-        for (const Codec codec : {Codec::dct, Codec::dct_zstd, Codec::dct_ans}) {
-            const DctRecord record =
-                encode_dct(jpeg, {.zstd = codec == Codec::dct_zstd, .ans = codec == Codec::dct_ans});
+        constexpr Codec kCodecs[] = {Codec::dct, Codec::dct_zstd, Codec::dct_ans};
+        for (const DctKind kind : kDctKinds) {
+            const Codec codec = kCodecs[static_cast<int>(kind)];
+            const DctRecord record = encode_dct(jpeg, kind);
             ASSERT_EQ(record.reason, "");
             ASSERT_EQ(sniff_dct(record.bytes), codec);
             ASSERT_NO_FATAL_FAILURE(check_pixels(record.bytes, expected, boxes));
@@ -204,8 +205,8 @@ TEST(DctLosslessTest, EveryBoxOfASmallImage) {
             .width = 21, .height = 19, .h = factors.h, .v = factors.v, .quality = 95, .content = Content::noise};
         const Bytes jpeg = make_jpeg(plan);
         const Image expected = libjpeg_pixels(jpeg);
-        const Bytes records[] = {encode_dct(jpeg).bytes, encode_dct(jpeg, {.zstd = true}).bytes,
-                                 encode_dct(jpeg, {.ans = true}).bytes};
+        const Bytes records[] = {encode_dct(jpeg).bytes, encode_dct(jpeg, DctKind::zstd).bytes,
+                                 encode_dct(jpeg, DctKind::ans).bytes};
         DctDecoder decoder;
         int number = 0;
         for (Box box = {}; box.top < plan.height; ++box.top) {

@@ -22,12 +22,11 @@ constexpr std::size_t kVersion = 4, kFlags = 5, kColor = 6, kOrientation = 7, kW
                       kComponents = 12, kGroupRows = 13, kTables = 14, kFactors = 16, kQuant = 28,
                       kSizes = kQuant + 2 * 128;
 
-constexpr DctOptions kZstd = {.zstd = true};
-constexpr DctOptions kAns = {.ans = true};
-constexpr DctOptions kKinds[] = {{}, kZstd, kAns};
+constexpr DctKind kZstd = DctKind::zstd;
+constexpr DctKind kAns = DctKind::ans;
 
-Bytes record_of(const JpegPlan& plan, const DctOptions& options = {}) {
-    return encode_dct(make_jpeg(plan), options).bytes;
+Bytes record_of(const JpegPlan& plan, DctKind kind = DctKind::segments) {
+    return encode_dct(make_jpeg(plan), kind).bytes;
 }
 
 std::uint32_t number_at(const Bytes& bytes, std::size_t at, int size) {
@@ -80,8 +79,8 @@ TEST(DctRecord, HasTheBytesOfTheFormat) {
 }
 
 TEST(DctRecord, FlagsDescribeTheRecord) {
-    const auto flags = [](const JpegPlan& plan, const DctOptions& options = {}) {
-        return std::to_integer<int>(record_of(plan, options)[kFlags]);
+    const auto flags = [](const JpegPlan& plan, DctKind kind = DctKind::segments) {
+        return std::to_integer<int>(record_of(plan, kind)[kFlags]);
     };
     EXPECT_EQ(flags({}), DctFlags::kExactFile);
     EXPECT_EQ(flags({}, kZstd), DctFlags::kExactFile | DctFlags::kZstd);
@@ -149,7 +148,7 @@ TEST(DctRecord, EveryFieldIsChecked) {
 
 // The largest header values, with and without enough bytes.
 TEST(DctRecord, HugeHeadersAreRefusedBeforeAllocation) {
-    for (const DctOptions& kind : kKinds) {
+    for (const DctKind kind : kDctKinds) {
         for (const Bytes& record : {record_of({}, kind), record_of({.colors = Colors::grey}, kind)}) {
             Bytes huge = record;
             set_number(huge, kWidth, 65535, 2);
@@ -166,7 +165,7 @@ TEST(DctRecord, HugeHeadersAreRefusedBeforeAllocation) {
 }
 
 TEST(DctRecord, EveryTruncationIsRefused) {
-    for (const DctOptions& kind : kKinds) {
+    for (const DctKind kind : kDctKinds) {
         const Bytes record = record_of({.width = 33, .height = 20, .trailing = 90}, kind);
         for (std::size_t size = 0; size < record.size(); ++size) {
             const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(size));
@@ -250,7 +249,7 @@ Bytes damaged(const Bytes& record, Rng& rng) {
 TEST(DctRecord, DamageIsTheSameOnEverySet) {
     Rng rng({.seed = 12});
     std::vector<Bytes> records;
-    for (const DctOptions& kind : kKinds) {
+    for (const DctKind kind : kDctKinds) {
         records.push_back(record_of({.width = 70, .height = 50}, kind));
         records.push_back(record_of({.width = 50, .height = 70, .h = {1, 1, 1}, .v = {2, 1, 1}, .quality = 98}, kind));
         records.push_back(record_of({.width = 90, .height = 20, .colors = Colors::grey}, kind));

@@ -34,8 +34,8 @@ Bytes one_block(int bits, std::initializer_list<int> scan) {
 TEST(DctRestore, NothingOfABaselineFileIsLost) {
     const JpegPlan plan = {.width = 50, .height = 41, .orientation = 3, .comment = true, .trailing = 33};
     const Bytes jpeg = make_jpeg(plan);
-    for (const int kind : {0, 1, 2}) {
-        const DctRecord record = encode_dct(jpeg, {.zstd = kind == 1, .ans = kind == 2});
+    for (const DctKind kind : kDctKinds) {
+        const DctRecord record = encode_dct(jpeg, kind);
         EXPECT_TRUE(record.exact_file);
         EXPECT_EQ(restore_jpeg(record.bytes), jpeg);
     }
@@ -43,7 +43,7 @@ TEST(DctRestore, NothingOfABaselineFileIsLost) {
 
 TEST(DctRestore, DamagedHeadsAreRefused) {
     const Bytes jpeg = make_jpeg({.comment = true});
-    const Bytes record = encode_dct(jpeg, {.ans = true}).bytes;
+    const Bytes record = encode_dct(jpeg, DctKind::ans).bytes;
     DctHeader header;
     read_dct_header(record, header);
     const Bytes packed(header.head.begin(), header.head.end());
@@ -172,7 +172,7 @@ TEST(DctRestore, RecordsOfDamagedFilesAreCorrectOrAbsent) {
             if (info.height > 2000 || info.width > 2000) {
                 continue;
             }
-            const DctRecord record = encode_dct(jpeg, {.zstd = rng.chance(0.3f), .ans = rng.chance(0.4f)});
+            const DctRecord record = encode_dct(jpeg, kDctKinds[rng.below(3)]);
             if (!record.reason.empty()) {
                 continue;
             }

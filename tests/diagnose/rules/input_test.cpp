@@ -375,6 +375,7 @@ TEST(InputRules, AGpuIsNotAskedForWhatItCannotDecode) {
     for (const auto& change : std::vector<std::function<void(RunFacts&)>>{
              [](RunFacts& facts) { facts.device.type = "cpu"; }, [](RunFacts& facts) { facts.data.decode = "fast"; },
              [](RunFacts& facts) { facts.data.cache = "device"; }, [](RunFacts& facts) { facts.data.codec = "jpeg"; },
+             [](RunFacts& facts) { facts.data.codec = "dct-ans"; },
              [](RunFacts& facts) { facts.data.cache = "ram"; }}) {
         RankRecords rank = dct_on_gpu();
         change(rank.facts);

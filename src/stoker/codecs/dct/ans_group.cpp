@@ -22,27 +22,13 @@ std::size_t padded(std::size_t count) {
     return (count + kAnsPadding - 1) / kAnsPadding * kAnsPadding;
 }
 
-// The same for DCs, which have a symbol more: 0 comes first.
-struct Steps {
-    std::uint16_t base[32] = {};
-    std::uint8_t bits[32] = {};
-
-    constexpr Steps() {
-        for (std::size_t s = 1; s < 32; ++s) {
-            base[s] = kAnsMagnitudes.base[s - 1];
-            bits[s] = kAnsMagnitudes.bits[s - 1];
-        }
-    }
-};
-constexpr Steps kSteps;
-
 }  // namespace
 
 void AnsGroupReader::read(std::span<const std::byte> group, std::span<const AnsPlane> planes) {
     open(group);
     layout(planes);
-    read_blocks(false, counts_);
-    read_blocks(true, scales_);
+    read_blocks(false);
+    read_blocks(true);
     read_dc();
     read_masks();
     read_values();
@@ -86,15 +72,15 @@ void AnsGroupReader::layout(std::span<const AnsPlane> planes) {
         blocks_ += padded(plane.count());
         widest = std::max(widest, plane.wide);
     }
-    const std::size_t room = blocks_ + kAnsPadding;
-    if (counts_.size() < room) {
+    if (room_ < blocks_ + kAnsPadding) {
+        room_ = blocks_ + kAnsPadding;
         for (auto* bytes : {&tables_, &symbols_, &dc_symbols_, &left_, &classes_, &counts_, &scales_}) {
-            bytes->resize(std::max(bytes->size(), room + kAnsPadding));
+            bytes->resize(std::max(bytes->size(), room_));  // read_values may have made them larger
         }
-        nibbles_.resize(kAnsNibbles * room);
-        masks_.resize(room);
-        dc_.resize(room);
-        starts_.resize(room);
+        nibbles_.resize(kAnsNibbles * room_);
+        masks_.resize(room_);
+        dc_.resize(room_);
+        starts_.resize(room_);
     }
     if (lengths_.size() < widest) {
         lengths_.resize(widest, 8);
@@ -118,7 +104,8 @@ void AnsGroupReader::decode(std::size_t count) {
 }
 
 // Counts or scales, row by row.
-void AnsGroupReader::read_blocks(bool scales, std::vector<std::uint8_t>& out) {
+void AnsGroupReader::read_blocks(bool scales) {
+    std::vector<std::uint8_t>& out = scales ? scales_ : counts_;
     std::size_t rows = 0;
     for (std::size_t p = 0; p < used_planes_; ++p) {
         rows = std::max(rows, planes_[p].rows);
@@ -281,13 +268,15 @@ void AnsGroupReader::read_signs(std::span<const std::byte> group) {
     bits_ = BitReader(state_.end + rest, end);
 }
 
-// The steps of a row's DCs. A step of 0 lacks a sign.
+// The steps of a row's DCs. A step of 0 lacks a sign; it is symbol 0, which comes before those of the magnitudes. The
+// unused last entry of kAnsMagnitudes makes it 0.
 void AnsGroupReader::read_steps(const std::uint8_t* coded, std::size_t count) {
     steps_.resize(std::max(steps_.size(), count));
     for (std::size_t i = 0; i < count; ++i) {
         const int other = coded[i] != 0 ? 1 : 0;
         const int negative = signs_[sign_ / 8] >> (sign_ % 8) & other;
-        const int magnitude = static_cast<int>(kSteps.base[coded[i]] + bits_.take(kSteps.bits[coded[i]]));
+        const std::size_t symbol = (coded[i] + 31U) % 32;
+        const auto magnitude = static_cast<int>(kAnsMagnitudes.base[symbol] + bits_.take(kAnsMagnitudes.bits[symbol]));
         steps_[i] = (magnitude ^ -negative) + negative;
         sign_ += static_cast<std::size_t>(other);
     }
@@ -301,10 +290,9 @@ void AnsGroupReader::restore_dc() {
             read_steps(coded, plane.wide);
             std::int16_t* const row = dc_.data() + plane.at + y * plane.wide;
             const std::int16_t* const above = row - (y > 0 ? plane.wide : 0);
-            int left = steps_[0] + (y > 0 ? above[0] : 0);
-            row[0] = static_cast<std::int16_t>(left);
+            row[0] = static_cast<std::int16_t>(steps_[0] + (y > 0 ? above[0] : 0));
             for (std::size_t x = 1; x < plane.wide; ++x) {
-                left = row[x - 1];
+                const int left = row[x - 1];
                 const int guess = y > 0 ? ans_predict_dc(left, above[x], above[x - 1]) : left;
                 row[x] = static_cast<std::int16_t>(guess + steps_[x]);
             }
@@ -330,6 +318,9 @@ void AnsGroupReader::restore_values() {
             const int value = (magnitude ^ -negative) + negative;
             values[at] = static_cast<std::int8_t>(magnitude < 128 ? value : -128);
             if (magnitude >= 128) {
+                if (bits_.beyond_end()) {  // bounds wide_: each of these has at least 5 bits
+                    refuse("a truncated group");
+                }
                 wide_.push_back(
                     {.place = static_cast<std::uint32_t>(begin) + at, .value = static_cast<std::int16_t>(value)});
             }
@@ -341,6 +332,7 @@ void AnsGroupReader::blocks(std::size_t plane, std::size_t row, std::size_t firs
                             const SegmentKernels& kernels, std::int16_t* out) {
     const Plane& from = planes_[plane];
     const std::size_t at = from.at + row * from.wide + first;
+    static_assert(std::endian::native == std::endian::little);  // a mask's first byte has its lowest bits
     const auto* const masks = reinterpret_cast<const std::uint8_t*>(masks_.data() + at);
     kernels.expand(lengths_.data(), masks, signed_.data() + starts_[at], dc_.data() + at, static_cast<int>(count),
                    row_starts_.data(), out);

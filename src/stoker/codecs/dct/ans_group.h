@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -65,6 +66,7 @@ class AnsGroupReader {
         BitReader(const std::uint8_t* begin, const std::uint8_t* end)
             : bytes_(begin), end_(static_cast<std::size_t>(end - begin)) {}
         std::uint32_t take(int bits) {  // at most 14
+            static_assert(std::endian::native == std::endian::little);
             std::uint32_t word = 0;
             std::memcpy(&word, bytes_ + std::min(at_ / 8, end_), sizeof word);
             word = word >> (at_ % 8) & ((1U << bits) - 1);
@@ -82,7 +84,7 @@ class AnsGroupReader {
     void layout(std::span<const AnsPlane> planes);
     void open(std::span<const std::byte> group);
     void decode(std::size_t count);
-    void read_blocks(bool scales, std::vector<std::uint8_t>& out);
+    void read_blocks(bool scales);
     void read_half(bool scales, bool odd, std::size_t row);
     void read_dc();
     void read_masks();
@@ -99,6 +101,7 @@ class AnsGroupReader {
     std::size_t used_planes_ = 0;
     std::size_t blocks_ = 0;  // with the padding of each plane
     std::size_t values_ = 0;
+    std::size_t room_ = 0;               // elements of each array that has one for each block, with padding
     std::vector<std::uint8_t> tables_;   // of the list that is decoded
     std::vector<std::uint8_t> symbols_;  // its symbols
     std::vector<std::uint8_t> dc_symbols_;

@@ -20,7 +20,7 @@ struct AnsState {
 inline constexpr std::size_t kAnsPadding = 64;  // elements that kernels read and write beyond lists and arrays
 
 struct AnsKernels {
-    const char* name;  // plain, avx2, avx512
+    const char* name;  // plain, avx2
 
     // Decodes a list; returns false if the words did not suffice. Overwrites the padding of both arrays.
     bool (*decode)(const std::uint32_t* slots, AnsState& state, std::uint8_t* tables, std::size_t count,

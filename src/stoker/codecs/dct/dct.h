@@ -37,13 +37,13 @@ struct DctRecord {
     bool exact_file = false;  // restore_jpeg returns the bytes of the original file, not only its pixels
 };
 
-struct DctOptions {
-    bool zstd = false;  // also compress with zstd: smaller, but slower to read
-    bool ans = false;   // code with rANS instead: smaller still
-};
+// How a record stores its coefficients: as segments; as segments that zstd compresses, smaller, but slower to read;
+// with rANS, smaller still.
+enum class DctKind { segments, zstd, ans };
+inline constexpr DctKind kDctKinds[] = {DctKind::segments, DctKind::zstd, DctKind::ans};
 
 // Throws DataError if the bytes are not a JPEG or are damaged, because such a sample is bad in every codec.
-DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options = {});
+DctRecord encode_dct(std::span<const std::byte> jpeg, DctKind kind = DctKind::segments);
 
 // Returns the record's JPEG: the original bytes if the record has its exact-file flag, else a JPEG with the same
 // coefficients and markers and therefore the same pixels. Throws DataError.

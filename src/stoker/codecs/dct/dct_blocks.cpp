@@ -96,9 +96,9 @@ const std::int16_t* DctBlocks::blocks(int component, int block_row, int first, i
 DctBlocks::StoredBlocks DctBlocks::stored(int component, int block_row, int first, int count) {
     StoredBlocks stored{};
     if ((header_.flags & DctFlags::kAns) != 0) {
-        SegmentParts parts;
-        write_segment(blocks(component, block_row, first, count), count, parts);
-        segment_ = join_segment(parts);
+        parts_.clear();
+        write_segment(blocks(component, block_row, first, count), count, parts_);
+        join_segment(parts_, segment_);
         const std::size_t size = segment_.size();
         segment_.resize(size + kSegmentPadding);
         find_range(std::span(segment_).first(size), count, 0, count, *kernels_, scratch_, stored.range);

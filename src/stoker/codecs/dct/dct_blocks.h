@@ -49,6 +49,7 @@ class DctBlocks final : public BlockRows {
     int group_number_ = -1;          // the group that is in group_ or ans_group_
     std::vector<int> group_blocks_;  // blocks in each of its segments
     Buffer blocks_;
+    SegmentParts parts_;
     std::vector<std::byte> segment_;  // of the last call of `stored`, made of the blocks of ans_group_
 };
 

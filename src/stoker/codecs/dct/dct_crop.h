@@ -64,6 +64,10 @@ static_assert(std::is_trivially_copyable_v<DctCrop> && std::is_trivially_copyabl
 // Use one per thread; it reuses its memory. All functions throw DataError where DctDecoder does for the same region.
 class DctCropper {
   public:
+    explicit DctCropper(const SegmentKernels& kernels = best_segment_kernels(),
+                        const AnsKernels& ans_kernels = best_ans_kernels())
+        : blocks_(kernels, ans_kernels) {}
+
     // The caller keeps the record alive until the last call of `crop`.
     ImageInfo open(std::span<const std::byte> record);
 

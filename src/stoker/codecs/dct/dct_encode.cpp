@@ -16,9 +16,15 @@
 namespace stoker {
 namespace {
 
-// The approximate height of a group in pixel rows.
-constexpr int kZstdPixels = 64;
-constexpr int kAnsPixels = 32;
+std::uint8_t flag_of(DctKind kind) {
+    return kind == DctKind::ans ? DctFlags::kAns : kind == DctKind::zstd ? DctFlags::kZstd : 0;
+}
+
+// The MCU rows of a group, which has about 64 pixel rows with zstd and 32 with rANS.
+std::uint8_t group_rows(DctKind kind, const JpegFrame& frame) {
+    const int pixels = kind == DctKind::ans ? 32 : kind == DctKind::zstd ? 64 : 0;
+    return static_cast<std::uint8_t>(std::max(pixels / (kBlockSide * frame.v_max), 1));
+}
 
 const std::int16_t* row_of(const JpegBlocks& jpeg, int c, int block_row) {
     const int wide = jpeg.frame.component[JpegFrame::at(c)].blocks_wide;
@@ -41,6 +47,7 @@ void append(std::vector<std::byte>& body, DctHeader& header, std::span<const std
     header.ends.push_back(static_cast<std::uint32_t>(body.size()));
 }
 
+// Writes the groups of rANS in their order: one per chunk.
 std::vector<std::byte> ans_body(const JpegBlocks& jpeg, DctHeader& header) {
     std::vector<std::byte> body;
     for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; mcu_row += header.group_rows) {
@@ -55,9 +62,15 @@ std::vector<std::byte> segment_body(const JpegBlocks& jpeg, DctHeader& header) {
     const bool grouped = header.grouped();
     std::vector<std::byte> body;
     SegmentParts parts;
+    std::vector<std::byte> segment;
     const auto close = [&] {
-        append(body, header, grouped ? write_group(parts) : join_segment(parts));
-        parts = {};
+        if (grouped) {
+            append(body, header, write_group(parts));
+        } else {
+            join_segment(parts, segment);
+            append(body, header, segment);
+        }
+        parts.clear();
     };
     for (int mcu_row = 0; mcu_row < jpeg.frame.mcus_high; ++mcu_row) {
         for (int c = 0; c < jpeg.frame.components; ++c) {
@@ -117,7 +130,7 @@ bool restores(const DctRecord& record, std::span<const std::byte> jpeg, const Im
 
 }  // namespace
 
-DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options) {
+DctRecord encode_dct(std::span<const std::byte> jpeg, DctKind kind) {
     DctRecord result;
     JpegReader reader;
     const JpegReader::Session session(reader, jpeg);
@@ -131,12 +144,11 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
     const bool baseline = is_baseline_scan(codec);
     const HuffmanTables tables = baseline ? scan_huffman_tables(codec) : HuffmanTables{};
     header.orientation = static_cast<std::uint8_t>(reader.info().orientation);
-    header.flags = static_cast<std::uint8_t>((reader.info().progressive ? DctFlags::kProgressive : 0) |
-                                             (options.ans    ? DctFlags::kAns
-                                              : options.zstd ? DctFlags::kZstd
-                                                             : 0));
-    const int pixels = options.ans ? kAnsPixels : options.zstd ? kZstdPixels : 0;
-    header.group_rows = static_cast<std::uint8_t>(std::max(pixels / (kBlockSide * header.frame.v_max), 1));
+    header.flags = flag_of(kind);
+    if (reader.info().progressive) {
+        header.flags |= DctFlags::kProgressive;
+    }
+    header.group_rows = group_rows(kind, header.frame);
     header.head = jpeg.first(head);
     const unsigned restart_interval = codec.restart_interval;
     const MemoryClaim claim(3 * coefficient_bytes(codec));  // libjpeg's, our blocks, and the record
@@ -151,12 +163,12 @@ DctRecord encode_dct(std::span<const std::byte> jpeg, const DctOptions& options)
         }
     }
     std::vector<std::byte> packed;
-    if (options.ans && has_small_steps(header.frame) && head <= kMaxPackedHead) {
+    if (kind == DctKind::ans && has_small_steps(header.frame) && head <= kMaxPackedHead) {
         packed = pack_head(header.frame, header.head);
         header.head = packed;
         header.flags |= DctFlags::kSmall;
     }
-    const std::vector<std::byte> body = options.ans ? ans_body(blocks, header) : segment_body(blocks, header);
+    const std::vector<std::byte> body = kind == DctKind::ans ? ans_body(blocks, header) : segment_body(blocks, header);
     header.body = body;
     result.bytes = write_dct_record(header);
     const Image expected = libjpeg_pixels(jpeg);

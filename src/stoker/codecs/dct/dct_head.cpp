@@ -32,8 +32,9 @@ constexpr std::uint8_t kHuffmanTables[] = {
 };
 constexpr int kLevel = 19;
 
-// These segments, then each component's steps in zigzag order.
-std::vector<std::byte> dictionary_of(const JpegFrame& frame) {
+}  // namespace
+
+std::vector<std::byte> head_dictionary(const JpegFrame& frame) {
     std::vector<std::byte> bytes;
     for (const std::uint8_t byte : kHuffmanTables) {
         bytes.push_back(static_cast<std::byte>(byte));
@@ -46,10 +47,8 @@ std::vector<std::byte> dictionary_of(const JpegFrame& frame) {
     return bytes;
 }
 
-}  // namespace
-
 std::vector<std::byte> pack_head(const JpegFrame& frame, std::span<const std::byte> head) {
-    const std::vector<std::byte> dictionary = dictionary_of(frame);
+    const std::vector<std::byte> dictionary = head_dictionary(frame);
     const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> zstd(ZSTD_createCCtx(), ZSTD_freeCCtx);
     std::vector<std::byte> out(ZSTD_compressBound(head.size()));
     const std::size_t size = zstd == nullptr
@@ -71,7 +70,7 @@ std::vector<std::byte> unpack_head(const DctHeader& header) {
     if (size > kMaxPackedHead) {  // the two special values too
         throw DataError({}, {.where = "dct", .expected = "a head of at most 1 MiB", .got = "another size"});
     }
-    const std::vector<std::byte> dictionary = dictionary_of(header.frame);
+    const std::vector<std::byte> dictionary = head_dictionary(header.frame);
     const std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> zstd(ZSTD_createDCtx(), ZSTD_freeDCtx);
     std::vector<std::byte> out(static_cast<std::size_t>(size));
     if (zstd == nullptr ||

@@ -53,6 +53,9 @@ inline constexpr std::size_t kMaxPackedHead = std::size_t{1} << 20;
 std::vector<std::byte> pack_head(const JpegFrame& frame, std::span<const std::byte> head);
 std::vector<std::byte> unpack_head(const DctHeader& header);
 
+// What both compress it with: the segments of four Huffman tables, then each component's steps in zigzag order.
+std::vector<std::byte> head_dictionary(const JpegFrame& frame);
+
 // Writes a complete record.
 std::vector<std::byte> write_dct_record(const DctHeader& header);
 

@@ -149,12 +149,23 @@ void SegmentScratch::reserve(int blocks) {
     }
 }
 
+void SegmentParts::Pieces::clear() {
+    lengths.clear();
+    dc.clear();
+    dc_wide.clear();
+    values.clear();
+    wide.clear();
+}
+
+void SegmentParts::clear() {
+    for (auto* part : {&front, &masks, &values, &escapes}) {
+        part->clear();
+    }
+}
+
 void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts) {
-    std::vector<std::byte> dc_wide;
-    std::vector<std::byte> wide;
-    std::vector<std::uint8_t> lengths;  // one nibble per element, like `values`
-    std::vector<std::uint8_t> values;
-    std::vector<std::byte> dc;
+    auto& [lengths, dc, dc_wide, values, wide] = parts.pieces;
+    parts.pieces.clear();
     int last = 0;
     for (const std::int16_t* block = blocks; block != blocks + std::ptrdiff_t{kBlockSize} * count;
          block += kBlockSize) {
@@ -196,12 +207,11 @@ void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts) {
     parts.escapes.insert(parts.escapes.end(), wide.rbegin(), wide.rend());
 }
 
-std::vector<std::byte> join_segment(const SegmentParts& parts) {
-    std::vector<std::byte> segment;
+void join_segment(const SegmentParts& parts, std::vector<std::byte>& segment) {
+    segment.clear();
     for (const auto* part : {&parts.front, &parts.masks, &parts.values, &parts.escapes}) {
         segment.insert(segment.end(), part->begin(), part->end());
     }
-    return segment;
 }
 
 bool measure_segment(const std::span<const std::byte> (&parts)[4], int blocks, const SegmentKernels& kernels,

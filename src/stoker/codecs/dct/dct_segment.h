@@ -24,13 +24,26 @@ struct SegmentParts {
     std::vector<std::byte> masks;
     std::vector<std::byte> values;
     std::vector<std::byte> escapes;  // and wide
+
+    // Pieces of the segment that write_segment writes; here so that they keep their memory.
+    struct Pieces {
+        std::vector<std::uint8_t> lengths;  // one nibble per element, like `values`
+        std::vector<std::byte> dc;
+        std::vector<std::byte> dc_wide;
+        std::vector<std::uint8_t> values;
+        std::vector<std::byte> wide;
+
+        void clear();
+    } pieces;
+
+    void clear();  // the parts; keeps their memory
 };
 
 // Appends `count` blocks (count, 8, 8), natural order, to each part. The four parts in order are the segment.
 void write_segment(const std::int16_t* blocks, int count, SegmentParts& parts);
 
-// The parts in order.
-std::vector<std::byte> join_segment(const SegmentParts& parts);
+// Replaces `segment` with the parts in order.
+void join_segment(const SegmentParts& parts, std::vector<std::byte>& segment);
 
 // Memory that readers reuse from segment to segment.
 struct SegmentScratch {

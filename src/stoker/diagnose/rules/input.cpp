@@ -216,8 +216,9 @@ void storage_bound(const RunView& records, const RankRecords& rank, const RunSum
     finding.confidence = 0.8;
 }
 
-bool holds_dct(const DataFacts& data) {
-    return data.codec == "dct" || data.codec == "dct-zstd" || data.codec == "dct-ans";
+// Records that cost a worker less if a GPU decodes them. Not `dct-ans`: the worker decodes its groups in any case.
+bool gains_from_gpu(const DataFacts& data) {
+    return data.codec == "dct" || data.codec == "dct-zstd";
 }
 
 // Both decode with `auto`.
@@ -234,7 +235,7 @@ bool gpu_can_decode(const RunView& records, const RankRecords& rank) {
 
 // Whether only the recipe's data.decode_on keeps the GPU from it.
 bool keeps_gpu_from_decoding(const RunView& records, const RankRecords& rank) {
-    return holds_dct(rank.facts.data) && records.sets("data.decode_on", "cpu") && gpu_can_decode(records, rank);
+    return gains_from_gpu(rank.facts.data) && records.sets("data.decode_on", "cpu") && gpu_can_decode(records, rank);
 }
 
 // The share of a worker's time for a dct record that a GPU saves by decoding it, as docs/cuda.md measured it. The
