@@ -1,0 +1,297 @@
+// The two are drawn anew by blocks of steps; the interval of their ratio is widened by what no step of a run shows: two
+// starts of one program differ, a run drifts, and other processes took cores.
+#include "stoker/diagnose/comparison/comparison.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <random>
+
+#include "stoker/base/statistics.h"
+#include "stoker/diagnose/comparison/block_bootstrap.h"
+#include "stoker/diagnose/comparison/causes.h"
+#include "stoker/diagnose/comparison/comparison_verdict.h"
+#include "stoker/diagnose/diagnose.h"
+
+namespace stoker {
+namespace {
+
+constexpr double kNormal = 1.96;
+// The standard deviation between means of runs of one program on one machine, beyond what their steps show: memory lies
+// elsewhere, and caches and clocks are in another state.
+constexpr double kBetweenRuns = 0.01;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+constexpr auto at(Phase phase) {
+    return static_cast<std::size_t>(phase);
+}
+
+// A step's mean time by phase with its part of rare costs, and the draws of it.
+struct Drawn {
+    PhaseSeconds mean = {};
+    std::vector<PhaseSeconds> draws = {};
+    SeriesSpread spread = {};
+};
+
+void add_rare(PhaseSeconds& seconds, const StepTimes& times, double checkpoint_error, double evaluation_error) {
+    const auto cost = [](const RareCost& rare, double error) {
+        return rare.count > 0 ? std::max(0.0, rare.seconds + error * rare.deviation) / rare.every : 0;
+    };
+    seconds[at(Phase::checkpoint)] += cost(times.checkpoint, checkpoint_error) + times.between_epochs.value_or(0);
+    seconds[at(Phase::evaluate)] += cost(times.evaluation, evaluation_error);
+}
+
+Drawn drawn(const StepTimes& times, std::uint64_t seed) {
+    Drawn out{.mean = times.mean(), .spread = spread_of(times.steps)};
+    out.draws = draw_means(times.steps, out.spread.block, seed);
+    std::mt19937_64 random(seed + 1000);
+    std::normal_distribution<double> normal;
+    for (PhaseSeconds& draw : out.draws) {
+        const double checkpoint = normal(random);
+        add_rare(draw, times, checkpoint, normal(random));
+    }
+    add_rare(out.mean, times, 0, 0);
+    return out;
+}
+
+// `value(draw of a, draw of b)` over all draws.
+template <typename Value>
+Interval interval_of(const Drawn& a, const Drawn& b, Value value) {
+    const double expected = value(a.mean, b.mean);
+    if (a.draws.empty() || b.draws.empty()) {
+        return {.low = -kInfinity, .expected = expected, .high = kInfinity};
+    }
+    std::vector<double> values(a.draws.size());
+    std::ranges::transform(a.draws, b.draws, values.begin(), value);
+    constexpr double kTail = 0.025;
+    return {.low = std::min(quantile(values, kTail), expected),
+            .expected = expected,
+            .high = std::max(quantile(values, 1 - kTail), expected)};
+}
+
+double ratio_of(const PhaseSeconds& a, const PhaseSeconds& b) {
+    constexpr double kLeast = 1e-9;  // seconds
+    return std::max(sum_of(b), kLeast) / std::max(sum_of(a), kLeast);
+}
+
+// Parts of a run's time, which its steps do not show.
+struct Hidden {
+    double drift = 0;  // of one step to the other end of the run
+    double taken = 0;  // of the cores' time, by others, while none was free
+};
+
+Hidden hidden_of(const Side& side, const Drawn& drawn) {
+    Hidden hidden;
+    const double mean = sum_of(drawn.mean);
+    hidden.drift = mean > 0 ? std::min(drawn.spread.drift / mean, 0.5) : 0;
+    // A GPU's run loses cores where it waits for them.
+    const double most = side.summary.on_cpu ? 0.95 : side.summary.of(Phase::wait);
+    hidden.taken = std::min(others_share(side.rank, side.summary) + stolen_share(side.rank), most);
+    return hidden;
+}
+
+// Wider by the noise between runs and by drift.
+Interval between_runs(const Interval& ratio, const Hidden& a, const Hidden& b) {
+    const double start = kNormal * std::sqrt(2.0) * kBetweenRuns;
+    const double drift = (a.drift + b.drift) / 2;
+    const double below = std::hypot(std::log(ratio.expected / ratio.low), start) + drift;
+    const double above = std::hypot(std::log(ratio.high / ratio.expected), start) + drift;
+    return {
+        .low = ratio.expected * std::exp(-below), .expected = ratio.expected, .high = ratio.expected * std::exp(above)};
+}
+
+// What others took of the cores in one run more than in the other may be all that differs.
+Interval with_load(Interval ratio, const Hidden& a, const Hidden& b) {
+    constexpr double kLeast = 0.05;
+    const double more = b.taken - a.taken;
+    if (more > kLeast) {
+        ratio.low *= 1 - more;
+    } else if (-more > kLeast) {
+        ratio.high /= 1 + more;
+    }
+    return ratio;
+}
+
+MeasuredSide measured(const RunRecords& records, const StepTimes& times, const Drawn& drawn) {
+    return {.kind = records.kind,
+            .judged = times.judged,
+            .seconds_per_step = sum_of(drawn.mean),
+            .samples_per_step = times.samples};
+}
+
+bool differ(double a, double b) {
+    constexpr double kPart = 0.01;
+    return std::abs(a - b) > kPart * std::max(a, b);
+}
+
+void scale(PhaseSeconds& seconds, double factor) {
+    std::ranges::transform(seconds, seconds.begin(), [&](double value) { return factor * value; });
+}
+
+void scale(Drawn& drawn, double factor) {
+    scale(drawn.mean, factor);
+    for (PhaseSeconds& draw : drawn.draws) {
+        scale(draw, factor);
+    }
+}
+
+std::vector<PhaseChange> phase_changes(const Drawn& a, const Drawn& b) {
+    std::vector<PhaseChange> changes;
+    for (std::size_t i = 0; i < kPhases; ++i) {
+        if (a.mean[i] > 0 || b.mean[i] > 0) {
+            changes.push_back({.phase = static_cast<Phase>(i),
+                               .a = a.mean[i],
+                               .b = b.mean[i],
+                               .change = interval_of(a, b, [i](const PhaseSeconds& of_a, const PhaseSeconds& of_b) {
+                                   return of_b[i] - of_a[i];
+                               })});
+        }
+    }
+    return changes;
+}
+
+std::vector<StageChange> stage_changes(const RunSummary& a, const RunSummary& b) {
+    const auto of_a = stage_times(a);
+    const auto of_b = stage_times(b);
+    std::vector<StageChange> changes;
+    for (std::size_t i = 0; of_a && of_b && i < kStages; ++i) {
+        if ((*of_a)[i] > 0 || (*of_b)[i] > 0) {
+            changes.push_back({.stage = static_cast<Stage>(i), .a = (*of_a)[i], .b = (*of_b)[i]});
+        }
+    }
+    return changes;
+}
+
+// `parts` become those of the values that changed in the direction `sign`.
+template <std::size_t kCount>
+double normalize(std::array<double, kCount>& parts, double sign) {
+    double sum = 0;
+    for (double& part : parts) {
+        part = std::max(0.0, sign * part);
+        sum += part;
+    }
+    for (double& part : parts) {
+        part = sum > 0 ? part / sum : 0;
+    }
+    return sum;
+}
+
+ChangeShape shape_of(const Comparison& comparison) {
+    constexpr double kStagesChange = 0.2;  // of the workers' time for a sample
+    ChangeShape shape{.slower = comparison.ratio.expected >= 1};
+    const double sign = shape.slower ? 1 : -1;
+    for (const PhaseChange& change : comparison.phases) {
+        shape.parts[at(change.phase)] = change.b - change.a;
+    }
+    normalize(shape.parts, sign);
+    double work = 0;
+    for (const StageChange& change : comparison.stages) {
+        if (change.stage != Stage::blocked) {
+            shape.stage_parts[static_cast<std::size_t>(change.stage)] = change.b - change.a;
+            work += std::min(change.a, change.b);
+        }
+    }
+    shape.stages_known = !comparison.stages.empty();
+    shape.stages_changed = normalize(shape.stage_parts, sign) > kStagesChange * work && shape.stages_known;
+    for (const Finding& finding : shape.slower ? comparison.new_findings : comparison.gone_findings) {
+        shape.rules.push_back(finding.rule);
+    }
+    return shape;
+}
+
+std::vector<Finding> findings_only_in(const Diagnosis& one, const Diagnosis& other) {
+    const auto fires = [](const Diagnosis& diagnosis, const std::string& rule) {
+        return std::ranges::any_of(diagnosis.findings, [&](const Finding& finding) {
+            return finding.rule == rule && finding.severity != Severity::info;
+        });
+    };
+    std::vector<Finding> found;
+    std::ranges::copy_if(one.findings, std::back_inserter(found), [&](const Finding& finding) {
+        return finding.severity != Severity::info && !fires(other, finding.rule);
+    });
+    return found;
+}
+
+// Of the ratio as measured, and of the one that others' load may have made.
+Outcome outcome_of(const Interval& measured, const Interval& ratio) {
+    if (!ratio.known()) {
+        return Outcome::unclear;
+    }
+    if (ratio.low > 1) {
+        return Outcome::slower;
+    }
+    if (ratio.high < 1) {
+        return Outcome::faster;
+    }
+    return measured.low > 1 || measured.high < 1 ? Outcome::unclear : Outcome::same;
+}
+
+}  // namespace
+
+std::string_view outcome_name(Outcome outcome) {
+    constexpr std::array<std::string_view, 4> kNames = {"same", "slower", "faster", "unclear"};
+    return kNames[static_cast<std::size_t>(outcome)];
+}
+
+Comparison compare(const RunRecords& a, const RunRecords& b) {
+    const RankRecords& rank_a = a.ranks.front();
+    const RankRecords& rank_b = b.ranks.front();
+    StepTimes times_a = step_times(rank_a);
+    StepTimes times_b = step_times(rank_b);
+    const std::vector<Phase> dropped = drop_what_one_lacks(times_a, times_b);
+    join_passes_if_one_does(times_a, times_b);
+    const RunSummary summary_a = summarize(rank_a);
+    const RunSummary summary_b = summarize(rank_b);
+    const Side side_a{.rank = rank_a, .summary = summary_a, .times = times_a};
+    const Side side_b{.rank = rank_b, .summary = summary_b, .times = times_b};
+    const Drawn drawn_a = drawn(times_a, 1);
+    Drawn drawn_b = drawn(times_b, 2);
+
+    Comparison out{.a = measured(a, times_a, drawn_a), .b = measured(b, times_b, drawn_b)};
+    const Hidden hidden_a = hidden_of(side_a, drawn_a);
+    const Hidden hidden_b = hidden_of(side_b, drawn_b);
+    const Interval measured_ratio = between_runs(interval_of(drawn_a, drawn_b, ratio_of), hidden_a, hidden_b);
+    out.step_ratio = with_load(measured_ratio, hidden_a, hidden_b);
+    double samples = 1;  // of A for one of B
+    if (times_a.samples && times_b.samples) {
+        samples = *times_a.samples / *times_b.samples;
+        out.per_sample = differ(*times_a.samples, *times_b.samples);
+        out.sample_ratio =
+            Interval{samples * out.step_ratio.low, samples * out.step_ratio.expected, samples * out.step_ratio.high};
+    }
+    const double factor = out.per_sample ? samples : 1;
+    scale(drawn_b, factor);
+    out.ratio = out.per_sample ? *out.sample_ratio : out.step_ratio;
+    out.outcome =
+        outcome_of({factor * measured_ratio.low, out.ratio.expected, factor * measured_ratio.high}, out.ratio);
+    out.phases = phase_changes(drawn_a, drawn_b);
+    out.stages = stage_changes(summary_a, summary_b);
+    const Diagnosis diagnosis_a = diagnose(a);
+    const Diagnosis diagnosis_b = diagnose(b);
+    out.new_findings = findings_only_in(diagnosis_b, diagnosis_a);
+    out.gone_findings = findings_only_in(diagnosis_a, diagnosis_b);
+
+    std::vector<Difference> differences = differing_facts(a, b);
+    std::ranges::move(differing_figures(side_a, side_b), std::back_inserter(differences));
+    const ChangeShape shape = shape_of(out);
+    out.differences = ranked(std::move(differences), shape);
+    const bool changed = out.outcome != Outcome::same && out.ratio.known();
+    out.causes = changed ? causes_of(out.differences, shape) : std::vector<std::size_t>{};
+    out.notes = comparison_notes({.a = a,
+                                  .b = b,
+                                  .dropped = dropped,
+                                  .drift_a = hidden_a.drift,
+                                  .drift_b = hidden_b.drift,
+                                  .taken_a = hidden_a.taken,
+                                  .taken_b = hidden_b.taken});
+    out.verdict = comparison_verdict(out);
+    return out;
+}
+
+bool fails(const Comparison& comparison, double fail_above) {
+    return comparison.ratio.known() && comparison.ratio.low - 1 > fail_above;
+}
+
+}  // namespace stoker

@@ -1,0 +1,345 @@
+// Facts are compared as the JSON that records_json writes, so that a new fact is compared without a line here.
+#include "stoker/diagnose/comparison/differing_facts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "stoker/base/byte_text.h"
+#include "stoker/base/json_depth.h"
+#include "stoker/records/records_json.h"
+#include "stoker/track/recipe_keys.h"
+
+namespace stoker {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Flat = std::map<std::string, Json>;
+
+void flatten(const Json& json, const std::string& prefix, Flat& out) {
+    for (const auto& [key, value] : json.items()) {
+        if (value.is_object()) {
+            flatten(value, prefix + key + ".", out);
+        } else {
+            out[prefix + key] = value;
+        }
+    }
+}
+
+Flat flat_facts(const RunFacts& facts) {
+    Flat flat;
+    flatten(parse_json<Json>(to_json_line(facts, 0)), "", flat);
+    for (const char* const key : {"type", "schema", "step", "rank"}) {
+        flat.erase(key);
+    }
+    return flat;
+}
+
+std::string text_of(const std::string& key, const Json& value) {
+    if (value.is_string()) {
+        return value.get<std::string>();
+    }
+    if (value.is_number() && key.ends_with("_bytes") && std::abs(value.get<double>()) < 9e18) {
+        return byte_text(std::llround(value.get<double>()));
+    }
+    return value.is_number_float() ? fmt::format("{:.4g}", value.get<double>()) : json_text(value);
+}
+
+double growth_of(double a, double b) {
+    constexpr double kMost = 9;
+    if (a == b) {
+        return 0;
+    }
+    if (a <= 0 || b <= 0) {
+        return b > a ? kMost : -kMost;
+    }
+    return std::clamp(std::log(b / a), -kMost, kMost);
+}
+
+bool alike(double a, double b, double tolerance) {
+    return a == b || std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));
+}
+
+// A value that one of them lacks says something only if the same writer wrote both: an empty word is left out of a
+// line, but machine and releases are unknown to older records.
+bool may_lack(const std::string& key) {
+    return row_of(key).tolerance == 0 && !key.starts_with("host.") && !key.starts_with("device.") &&
+           !key.starts_with("software.");
+}
+
+void add_fact(const std::string& key, const Json& a, const Json& b, std::vector<Difference>& out) {
+    Difference difference{.key = key, .row = &row_of(key)};
+    if (a.is_number() && b.is_number()) {
+        if (alike(a.get<double>(), b.get<double>(), difference.row->tolerance)) {
+            return;
+        }
+        difference.is_number = true;
+        difference.growth = growth_of(a.get<double>(), b.get<double>());
+    } else if (a.is_boolean() && b.is_boolean()) {
+        difference.is_number = a != b;
+        difference.growth = growth_of(a.get<bool>() ? 1 : 0, b.get<bool>() ? 1 : 0);
+    }
+    if (a == b) {
+        return;
+    }
+    difference.a = a.is_null() ? "" : text_of(key, a);
+    difference.b = b.is_null() ? "" : text_of(key, b);
+    out.push_back(std::move(difference));
+}
+
+// A recipe's values are text; those that read as JSON are numbers and booleans.
+Json value_of(const RecipeKeys& recipe, const std::string& key) {
+    const auto found = recipe.find(key);
+    if (found == recipe.end()) {
+        return nullptr;
+    }
+    const Json value = parse_json<Json>(found->second);
+    return value.is_number() || value.is_boolean() ? value : Json(found->second);
+}
+
+void add_recipe_keys(const RecipeKeys& a, const RecipeKeys& b, std::vector<Difference>& out) {
+    if (a.empty() || b.empty()) {
+        return;
+    }
+    const auto is_there = [&](std::string_view key) {
+        return std::ranges::find(out, key, &Difference::key) != out.end();
+    };
+    std::vector<Difference> added;
+    for (const DifferingKey& differing : differing_keys({a, b})) {
+        if (!is_there(differing.key) && !is_there(row_of(differing.key).same_as)) {
+            add_fact(differing.key, value_of(a, differing.key), value_of(b, differing.key), added);
+        }
+    }
+    std::ranges::move(added, std::back_inserter(out));
+}
+
+// Collects figures that differ by more than their row allows.
+struct Figures {
+    std::vector<Difference> out = {};
+
+    void add(const std::string& key, double a, double b, double least, auto text) {
+        const FactRow& row = row_of(key);
+        if (std::abs(a - b) > least && !alike(a, b, row.tolerance)) {
+            out.push_back({.key = key,
+                           .a = text(a),
+                           .b = text(b),
+                           .growth = growth_of(a, b),
+                           .is_number = true,
+                           .observed = true,
+                           .row = &row});
+        }
+    }
+};
+
+std::string share_text(double share) {
+    return fmt::format("{:.0f} %", 100 * share);
+}
+
+std::string us_text(double us) {
+    return us < 1000 ? fmt::format("{:.3g} µs", us) : fmt::format("{:.3g} ms", us / 1000);
+}
+
+std::string us_in_sample(double us) {
+    return us_text(us) + " a sample";
+}
+
+std::string us_in_step(double us) {
+    return us_text(us) + " a step";
+}
+
+std::string every_text(double steps) {
+    return fmt::format("every {:.4g} steps", steps);
+}
+
+std::string seconds_text(double seconds) {
+    return fmt::format("{:.3g} s each", seconds);
+}
+
+double mean_of(const RankRecords& rank, std::optional<double> IntervalEntry::*counter) {
+    double sum = 0;
+    double seconds = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        if (interval.*counter) {
+            sum += *(interval.*counter) * interval.seconds;
+            seconds += interval.seconds;
+        }
+    }
+    return seconds > 0 ? sum / seconds : 0;
+}
+
+void add_stages(const Side& a, const Side& b, Figures& figures) {
+    constexpr double kLeast = 5;  // microseconds
+    const auto of_a = stage_times(a.summary);
+    const auto of_b = stage_times(b.summary);
+    for (std::size_t i = 0; of_a && of_b && i < kStages; ++i) {
+        const auto stage = static_cast<Stage>(i);
+        if (stage != Stage::blocked) {
+            figures.add(fmt::format("workers.{}", stage_name(stage)), (*of_a)[i], (*of_b)[i], kLeast, us_in_sample);
+        }
+    }
+}
+
+void add_rare(const char* name, const RareCost& a, const RareCost& b, Figures& figures) {
+    constexpr double kLeast = 0.5;  // steps
+    if (a.count > 0 && b.count > 0) {
+        figures.add(fmt::format("{}.every", name), a.every, b.every, kLeast, every_text);
+        // Within three standard deviations their lengths are alike.
+        const double chance = 3 * std::hypot(a.deviation, b.deviation);
+        figures.add(fmt::format("{}.seconds", name), a.seconds, b.seconds, chance, seconds_text);
+    } else if (a.count + b.count > 0) {
+        const auto text = [](double steps) { return steps > 0 ? every_text(steps) : std::string("none"); };
+        // The inverse has the sense of a number: none is less often than any.
+        figures.out.push_back({.key = fmt::format("{}.every", name),
+                               .a = text(a.every),
+                               .b = text(b.every),
+                               .growth = growth_of(b.count > 0 ? 2 : 1, a.count > 0 ? 2 : 1),
+                               .is_number = true,
+                               .observed = true,
+                               .row = &row_of(fmt::format("{}.every", name))});
+    }
+}
+
+void add_load(const Side& a, const Side& b, Figures& figures) {
+    constexpr double kShare = 0.1;
+    figures.add("load.other_processes", others_share(a.rank, a.summary), others_share(b.rank, b.summary), kShare,
+                share_text);
+    figures.add("load.steal", mean_of(a.rank, &IntervalEntry::steal_share),
+                mean_of(b.rank, &IntervalEntry::steal_share), kShare, share_text);
+    figures.add("load.throttled", mean_of(a.rank, &IntervalEntry::throttled_share),
+                mean_of(b.rank, &IntervalEntry::throttled_share), kShare, share_text);
+    constexpr double kBytes = 1e6;  // a second
+    figures.add("load.swap", mean_of(a.rank, &IntervalEntry::swap_in_bytes_per_second),
+                mean_of(b.rank, &IntervalEntry::swap_in_bytes_per_second), kBytes,
+                [](double bytes) { return byte_text(std::llround(std::clamp(bytes, 0.0, 9e18))) + "/s"; });
+    const double clock_a = mean_of(a.rank, &IntervalEntry::gpu_clock_share);
+    const double clock_b = mean_of(b.rank, &IntervalEntry::gpu_clock_share);
+    if (clock_a > 0 && clock_b > 0) {
+        figures.add("load.gpu_clock", clock_a, clock_b, kShare / 2, share_text);
+    }
+}
+
+// Microseconds in a step, by place.
+std::map<std::string, double> waits_by_place(const RankRecords& rank) {
+    std::map<std::string, double> us;
+    double steps = 0;
+    const bool profiled = rank.profile && !rank.profile->syncs.empty();
+    for (const SyncEntry& sync : profiled ? rank.profile->syncs : std::vector<SyncEntry>{}) {
+        us[sync.place] += sync.us;
+    }
+    steps = profiled ? static_cast<double>(rank.profile->steps > 0 ? rank.profile->steps : std::ssize(rank.steps)) : 0;
+    for (const IntervalEntry& interval : profiled ? std::vector<IntervalEntry>{} : rank.intervals) {
+        steps += static_cast<double>(interval.last_step - interval.first_step + 1);
+        for (const SyncEntry& sync : interval.syncs) {
+            us[sync.place] += sync.us;
+        }
+    }
+    for (auto& [place, time] : us) {
+        time /= std::max(steps, 1.0);
+    }
+    return us;
+}
+
+std::map<std::string, double> lines_by_place(const RankRecords& rank) {
+    std::map<std::string, double> us;
+    double steps = 0;
+    for (const IntervalEntry& interval : rank.intervals) {
+        steps += static_cast<double>(interval.last_step - interval.first_step + 1);
+        for (const LineEntry& line : interval.lines) {
+            us[line.place] += line.us;
+        }
+    }
+    for (auto& [place, time] : us) {
+        time /= std::max(steps, 1.0);
+    }
+    return us;
+}
+
+// Places whose time in a step changed by 2 % of a step. Lines move when a program is edited: those of one program
+// alone that are as long as one that the other lost are not told apart from it.
+void add_places(const char* prefix, const std::map<std::string, double>& a, const std::map<std::string, double>& b,
+                double least, Figures& figures) {
+    std::set<std::string> places;
+    for (const auto* const side : {&a, &b}) {
+        for (const auto& [place, us] : *side) {
+            places.insert(place);
+        }
+    }
+    const auto at = [](const std::map<std::string, double>& side, const std::string& place) {
+        const auto found = side.find(place);
+        return found == side.end() ? 0.0 : found->second;
+    };
+    for (const std::string& place : places) {
+        figures.add(prefix + place, at(a, place), at(b, place), least, us_in_step);
+    }
+}
+
+}  // namespace
+
+std::optional<std::array<double, kStages>> stage_times(const RunSummary& run) {
+    if (!run.workers || run.workers->samples <= 0) {
+        return std::nullopt;
+    }
+    std::array<double, kStages> us{};
+    for (std::size_t i = 0; i < kStages; ++i) {
+        us[i] = 1e6 * seconds_of(run.workers->times[i]) / static_cast<double>(run.workers->samples);
+    }
+    return us;
+}
+
+double others_share(const RankRecords& rank, const RunSummary& run) {
+    constexpr double kFull = 0.9;
+    if (!run.cores || !run.busy_share || !run.process_cores || *run.busy_share < kFull) {
+        return 0;
+    }
+    const double cores = std::max(rank.facts.host.cores.value_or(1), 0.01);
+    const double ours = *run.process_cores * std::max(1, rank.facts.host.ranks.value_or(1)) / cores;
+    return std::clamp(*run.busy_share - ours, 0.0, 1.0);
+}
+
+double stolen_share(const RankRecords& rank) {
+    const double throttled = mean_of(rank, &IntervalEntry::throttled_share) / 2;  // as the rule counts it
+    return std::clamp(mean_of(rank, &IntervalEntry::steal_share) + throttled, 0.0, 1.0);
+}
+
+std::vector<Difference> differing_facts(const RunRecords& a, const RunRecords& b) {
+    const RunFacts& facts_a = a.ranks.front().facts;
+    const RunFacts& facts_b = b.ranks.front().facts;
+    const Flat flat_a = flat_facts(facts_a);
+    const Flat flat_b = flat_facts(facts_b);
+    std::set<std::string> keys;
+    for (const auto* const flat : {&flat_a, &flat_b}) {
+        for (const auto& [key, value] : *flat) {
+            keys.insert(key);
+        }
+    }
+    std::vector<Difference> out;
+    for (const std::string& key : keys) {
+        const auto in_a = flat_a.find(key);
+        const auto in_b = flat_b.find(key);
+        const bool both = in_a != flat_a.end() && in_b != flat_b.end();
+        if (both || (facts_a.writer == facts_b.writer && may_lack(key))) {
+            add_fact(key, in_a == flat_a.end() ? Json() : in_a->second, in_b == flat_b.end() ? Json() : in_b->second,
+                     out);
+        }
+    }
+    add_recipe_keys(a.recipe, b.recipe, out);
+    return out;
+}
+
+std::vector<Difference> differing_figures(const Side& a, const Side& b) {
+    constexpr double kPart = 0.02;  // of a step of the first
+    Figures figures;
+    add_stages(a, b, figures);
+    add_rare("evaluation", a.times.evaluation, b.times.evaluation, figures);
+    add_rare("checkpoint", a.times.checkpoint, b.times.checkpoint, figures);
+    add_load(a, b, figures);
+    const double least = kPart * 1e6 * sum_of(a.times.mean());
+    add_places("syncs.", waits_by_place(a.rank), waits_by_place(b.rank), least, figures);
+    add_places("lines.", lines_by_place(a.rank), lines_by_place(b.rank), least, figures);
+    return std::move(figures.out);
+}
+
+}  // namespace stoker
