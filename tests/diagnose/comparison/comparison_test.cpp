@@ -18,7 +18,10 @@ struct Planted {
 };
 
 Planted planted(const std::string& cause, auto change, MadeUpTraining a = {}) {
-    a.seed = static_cast<unsigned>(std::hash<std::string>()(cause));
+    a.seed = 0;
+    for (const char letter : cause) {
+        a.seed = 31 * a.seed + static_cast<unsigned char>(letter);
+    }
     MadeUpTraining b = a;
     b.seed = a.seed + 1;
     change(b);
@@ -48,7 +51,7 @@ std::vector<Planted> planted_pairs() {
     };
 }
 
-class Comparing : public testing::Test {
+class Comparing : public ::testing::Test {
   protected:
     Comparison compare_runs(const MadeUpTraining& a, const MadeUpTraining& b) {
         return compare(recorded(folder_ / "a", a), recorded(folder_ / "b", b));

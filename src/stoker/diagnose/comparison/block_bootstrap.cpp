@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 namespace stoker {
@@ -28,44 +29,87 @@ std::size_t thinning_of(std::size_t steps) {
     return (steps + kMostRows - 1) / kMostRows;
 }
 
-// The standard deviation of the mean that the means of blocks of `block` values imply.
-double error_with(std::span<const double> values, std::size_t block) {
-    const std::size_t blocks = values.size() / block;
-    std::vector<double> means(blocks);
-    double mean = 0;
-    for (std::size_t i = 0; i < blocks; ++i) {
-        for (std::size_t j = 0; j < block; ++j) {
-            means[i] += values[i * block + j] / static_cast<double>(block);
-        }
-        mean += means[i] / static_cast<double>(blocks);
+std::vector<double> block_means(std::span<const double> values, std::size_t block) {
+    std::vector<double> means(values.size() / block);
+    for (std::size_t i = 0; i < means.size() * block; ++i) {
+        means[i / block] += values[i] / static_cast<double>(block);
     }
+    return means;
+}
+
+struct MeanError {
+    double of_blocks = 0;  // the standard deviation of the mean if the blocks are independent
+    double of_mean = 0;    // and as far as neighbours depend
+};
+
+// A series in which each value keeps a part r of the deviation of the one before has an error sqrt((1 + r) / (1 - r))
+// times as large. The estimate of r is too low by (1 + 3 r) / n (Kendall 1954).
+MeanError error_with(std::span<const double> values, std::size_t block) {
+    constexpr double kMostKept = 0.96;
+    const std::vector<double> means = block_means(values, block);
+    const auto count = static_cast<double>(means.size());
+    const double mean = std::accumulate(means.begin(), means.end(), 0.0) / count;
     double squares = 0;
-    for (const double one : means) {
-        squares += (one - mean) * (one - mean);
+    double products = 0;
+    for (std::size_t i = 0; i < means.size(); ++i) {
+        squares += (means[i] - mean) * (means[i] - mean);
+        products += i > 0 ? (means[i] - mean) * (means[i - 1] - mean) : 0;
     }
-    const auto count = static_cast<double>(blocks);
-    return std::sqrt(squares / (count - 1) / count);
+    const double error = std::sqrt(squares / (count - 1) / count);
+    double kept = squares > 0 ? products / squares : 0;
+    if (kept * std::sqrt(count) < 1) {  // chance
+        return {.of_blocks = error, .of_mean = error};
+    }
+    kept = std::min(kept + (1 + 3 * kept) / count, kMostKept);
+    return {.of_blocks = error, .of_mean = error * std::sqrt((1 + kept) / (1 - kept))};
 }
 
-double drift_of(std::span<const double> values, double error) {
-    const std::size_t half = values.size() / 2;
-    double difference = 0;
-    for (std::size_t i = 0; i < half; ++i) {
-        difference += (values[values.size() - 1 - i] - values[i]) / static_cast<double>(half);
+struct Worst {
+    MeanError error = {};
+    std::size_t block = 1;
+};
+
+// Over all lengths of blocks that leave enough of them.
+Worst worst_error(std::span<const double> values) {
+    Worst worst{.error = error_with(values, 1)};
+    for (std::size_t block = 2; values.size() / block >= kLeastBlocks; block *= 2) {
+        if (const MeanError error = error_with(values, block); error.of_mean > worst.error.of_mean) {
+            worst = {.error = error, .block = block};
+        }
     }
-    const double chance = 4 * error;  // two standard deviations: that of a difference of halves is twice the mean's
-    return std::sqrt(std::max(0.0, difference * difference - chance * chance));
+    return worst;
 }
 
-// How much wider than a normal distribution's the interval of the mean of `blocks` values is: Student's t by its
-// expansion in 1 / (blocks - 1), and the bias of drawing from the blocks themselves.
-double widening(double blocks) {
-    constexpr double kNormal = 1.96;
-    const double z = kNormal;
-    const double freedom = blocks - 1;
+// The change from the first value to the last along the line through all, by least squares.
+double trend_of(std::span<const double> values) {
+    const double middle = static_cast<double>(values.size() - 1) / 2;
+    double products = 0;
+    double squares = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const double at = static_cast<double>(i) - middle;
+        products += at * values[i];
+        squares += at * at;
+    }
+    return products / squares * 2 * middle;
+}
+
+std::vector<double> without_trend(std::vector<double> values, double trend) {
+    const double last = static_cast<double>(values.size() - 1);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] -= trend * (static_cast<double>(i) / last - 0.5);
+    }
+    return values;
+}
+
+// How much wider than a normal distribution's the interval of the mean of so many independent values is: Student's t by
+// its expansion in 1 / (values - 1), and the bias of drawing from the values themselves.
+double few_values_factor(double values) {
+    constexpr double kLeast = 4;
+    constexpr double z = 1.96;
+    const double freedom = std::max(values, kLeast) - 1;
     const double t =
         z + (z * z * z + z) / (4 * freedom) + (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * freedom * freedom);
-    return t / z * std::sqrt(blocks / freedom);
+    return t / z * std::sqrt((freedom + 1) / freedom);
 }
 
 }  // namespace
@@ -80,25 +124,32 @@ SeriesSpread spread_of(std::span<const PhaseSeconds> steps) {
     for (const PhaseSeconds& row : thinned(steps, times)) {
         values.push_back(sum_of(row));
     }
-    spread.error = error_with(values, 1);
-    spread.block = times;
-    for (std::size_t block = 2; values.size() / block >= kLeastBlocks; block *= 2) {
-        if (const double error = error_with(values, block); error > spread.error) {
-            spread.error = error;
-            spread.block = block * times;
-        }
+    // A trend beyond chance would look like blocks that depend on each other forever.
+    const double trend = std::abs(trend_of(values));
+    const std::vector<double> level = without_trend(values, trend_of(values));
+    const Worst around = worst_error(level);
+    const double chance = 2 * std::sqrt(12.0) * around.error.of_mean;  // two standard deviations of a trend
+    spread.drift = trend > chance ? trend : 0;
+    const Worst worst = spread.drift > 0 ? around : worst_error(values);
+    const MeanError single = error_with(spread.drift > 0 ? level : values, 1);
+    spread.block = worst.block * times;
+    spread.error = worst.error.of_mean;
+    if (worst.error.of_blocks > 0) {
+        // As many independent values would have this error.
+        const double independent = static_cast<double>(values.size()) * std::pow(single.of_blocks / spread.error, 2);
+        spread.widening = spread.error / worst.error.of_blocks * few_values_factor(independent);
     }
-    spread.drift = drift_of(values, spread.error);
     return spread;
 }
 
-std::vector<PhaseSeconds> draw_means(std::span<const PhaseSeconds> steps, std::size_t block, std::uint64_t seed) {
+std::vector<PhaseSeconds> draw_means(std::span<const PhaseSeconds> steps, const SeriesSpread& spread,
+                                     std::uint64_t seed) {
     if (steps.size() < kLeastSteps) {
         return {};
     }
     const std::size_t times = thinning_of(steps.size());
     const std::vector<PhaseSeconds> rows = thinned(steps, times);
-    const std::size_t length = std::max<std::size_t>(block / times, 1);
+    const std::size_t length = std::max<std::size_t>(spread.block / times, 1);
     const std::size_t blocks = std::max<std::size_t>(rows.size() / length, 1);
     std::vector<PhaseSeconds> running(rows.size() + length + 1);  // sums of the rows before, around the end
     for (std::size_t i = 0; i + 1 < running.size(); ++i) {
@@ -106,10 +157,7 @@ std::vector<PhaseSeconds> draw_means(std::span<const PhaseSeconds> steps, std::s
             running[i + 1][phase] = running[i][phase] + rows[i % rows.size()][phase];
         }
     }
-    const PhaseSeconds& all = running[rows.size()];
-    const auto count = static_cast<double>(rows.size());
     const auto drawn = static_cast<double>(blocks * length);
-    const double factor = widening(static_cast<double>(std::max<std::size_t>(blocks, kLeastSteps)));
     std::mt19937_64 random(seed);
     std::vector<PhaseSeconds> draws(kDraws);
     for (PhaseSeconds& draw : draws) {
@@ -120,8 +168,7 @@ std::vector<PhaseSeconds> draw_means(std::span<const PhaseSeconds> steps, std::s
             }
         }
         for (std::size_t phase = 0; phase < kPhases; ++phase) {
-            const double mean = all[phase] / count;
-            draw[phase] = mean + factor * (draw[phase] / drawn - mean);
+            draw[phase] /= drawn;
         }
     }
     return draws;

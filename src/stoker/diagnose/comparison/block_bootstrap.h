@@ -16,14 +16,16 @@ inline constexpr int kDraws = 2000;
 // What a series of steps says about its mean, for the totals of its steps.
 struct SeriesSpread {
     std::size_t block = 1;  // steps: the length at which the means of blocks vary most beyond their length
-    double error = 0;       // standard deviation of the mean, in seconds
-    double drift = 0;       // seconds by which the second half differs from the first beyond chance
+    double error = 0;       // standard deviation of the mean, in seconds, blocks that still depend included
+    double widening = 1;    // for the deviations of draws: blocks still depend on each other, and may be few
+    double drift = 0;       // seconds from the first step to the last along their trend; 0: it may be chance
 };
 
 SeriesSpread spread_of(std::span<const PhaseSeconds> steps);
 
-// `kDraws` means by phase, each of as many steps as there are. Blocks wrap around the end. Deviations from the mean are
-// widened where there are few blocks, as by Student's t. Empty for fewer than kLeastSteps.
-std::vector<PhaseSeconds> draw_means(std::span<const PhaseSeconds> steps, std::size_t block, std::uint64_t seed);
+// `kDraws` means by phase, each of as many steps as there are. Blocks wrap around the end. Empty for fewer than
+// kLeastSteps.
+std::vector<PhaseSeconds> draw_means(std::span<const PhaseSeconds> steps, const SeriesSpread& spread,
+                                     std::uint64_t seed);
 
 }  // namespace stoker

@@ -45,7 +45,7 @@ void add_rare(PhaseSeconds& seconds, const StepTimes& times, double checkpoint_e
 
 Drawn drawn(const StepTimes& times, std::uint64_t seed) {
     Drawn out{.mean = times.mean(), .spread = spread_of(times.steps)};
-    out.draws = draw_means(times.steps, out.spread.block, seed);
+    out.draws = draw_means(times.steps, out.spread, seed);
     std::mt19937_64 random(seed + 1000);
     std::normal_distribution<double> normal;
     for (PhaseSeconds& draw : out.draws) {
@@ -56,24 +56,39 @@ Drawn drawn(const StepTimes& times, std::uint64_t seed) {
     return out;
 }
 
-// `value(draw of a, draw of b)` over all draws.
-template <typename Value>
-Interval interval_of(const Drawn& a, const Drawn& b, Value value) {
-    const double expected = value(a.mean, b.mean);
-    if (a.draws.empty() || b.draws.empty()) {
+// From the values of all draws.
+Interval interval_of(double expected, const std::vector<double>& values) {
+    constexpr double kTail = 0.025;
+    if (values.empty()) {
         return {.low = -kInfinity, .expected = expected, .high = kInfinity};
     }
-    std::vector<double> values(a.draws.size());
-    std::ranges::transform(a.draws, b.draws, values.begin(), value);
-    constexpr double kTail = 0.025;
     return {.low = std::min(quantile(values, kTail), expected),
             .expected = expected,
             .high = std::max(quantile(values, 1 - kTail), expected)};
 }
 
-double ratio_of(const PhaseSeconds& a, const PhaseSeconds& b) {
-    constexpr double kLeast = 1e-9;  // seconds
-    return std::max(sum_of(b), kLeast) / std::max(sum_of(a), kLeast);
+Interval difference_of(const Drawn& a, const Drawn& b, std::size_t phase) {
+    const auto widened = [phase](const Drawn& side, const PhaseSeconds& draw) {
+        return side.mean[phase] + side.spread.widening * (draw[phase] - side.mean[phase]);
+    };
+    std::vector<double> values(std::min(a.draws.size(), b.draws.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = widened(b, b.draws[i]) - widened(a, a.draws[i]);
+    }
+    return interval_of(b.mean[phase] - a.mean[phase], values);
+}
+
+// ln(B's time / A's). Deviations are widened as logarithms, so that a wide interval of times has no negative ones.
+Interval log_ratio_of(const Drawn& a, const Drawn& b) {
+    const auto log_of = [](const PhaseSeconds& seconds) { return std::log(std::max(sum_of(seconds), 1e-9)); };
+    const auto widened = [&](const Drawn& side, const PhaseSeconds& draw) {
+        return log_of(side.mean) + side.spread.widening * (log_of(draw) - log_of(side.mean));
+    };
+    std::vector<double> values(std::min(a.draws.size(), b.draws.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = widened(b, b.draws[i]) - widened(a, a.draws[i]);
+    }
+    return interval_of(log_of(b.mean) - log_of(a.mean), values);
 }
 
 // Parts of a run's time, which its steps do not show.
@@ -92,14 +107,15 @@ Hidden hidden_of(const Side& side, const Drawn& drawn) {
     return hidden;
 }
 
-// Wider by the noise between runs and by drift.
-Interval between_runs(const Interval& ratio, const Hidden& a, const Hidden& b) {
+// The ratio, wider by the noise between runs and by drift.
+Interval between_runs(const Interval& log_ratio, const Hidden& a, const Hidden& b) {
     const double start = kNormal * std::sqrt(2.0) * kBetweenRuns;
     const double drift = (a.drift + b.drift) / 2;
-    const double below = std::hypot(std::log(ratio.expected / ratio.low), start) + drift;
-    const double above = std::hypot(std::log(ratio.high / ratio.expected), start) + drift;
-    return {
-        .low = ratio.expected * std::exp(-below), .expected = ratio.expected, .high = ratio.expected * std::exp(above)};
+    const double below = std::hypot(log_ratio.expected - log_ratio.low, start) + drift;
+    const double above = std::hypot(log_ratio.high - log_ratio.expected, start) + drift;
+    return {.low = log_ratio.known() ? std::exp(log_ratio.expected - below) : -kInfinity,
+            .expected = std::exp(log_ratio.expected),
+            .high = std::exp(log_ratio.expected + above)};
 }
 
 // What others took of the cores in one run more than in the other may be all that differs.
@@ -141,12 +157,8 @@ std::vector<PhaseChange> phase_changes(const Drawn& a, const Drawn& b) {
     std::vector<PhaseChange> changes;
     for (std::size_t i = 0; i < kPhases; ++i) {
         if (a.mean[i] > 0 || b.mean[i] > 0) {
-            changes.push_back({.phase = static_cast<Phase>(i),
-                               .a = a.mean[i],
-                               .b = b.mean[i],
-                               .change = interval_of(a, b, [i](const PhaseSeconds& of_a, const PhaseSeconds& of_b) {
-                                   return of_b[i] - of_a[i];
-                               })});
+            changes.push_back(
+                {.phase = static_cast<Phase>(i), .a = a.mean[i], .b = b.mean[i], .change = difference_of(a, b, i)});
         }
     }
     return changes;
@@ -252,7 +264,7 @@ Comparison compare(const RunRecords& a, const RunRecords& b) {
     Comparison out{.a = measured(a, times_a, drawn_a), .b = measured(b, times_b, drawn_b)};
     const Hidden hidden_a = hidden_of(side_a, drawn_a);
     const Hidden hidden_b = hidden_of(side_b, drawn_b);
-    const Interval measured_ratio = between_runs(interval_of(drawn_a, drawn_b, ratio_of), hidden_a, hidden_b);
+    const Interval measured_ratio = between_runs(log_ratio_of(drawn_a, drawn_b), hidden_a, hidden_b);
     out.step_ratio = with_load(measured_ratio, hidden_a, hidden_b);
     double samples = 1;  // of A for one of B
     if (times_a.samples && times_b.samples) {
