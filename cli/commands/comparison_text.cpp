@@ -88,7 +88,8 @@ std::string phases_of(const FactRow& row) {
 
 std::string differences_text(const Comparison& comparison) {
     constexpr std::size_t kMost = 20;
-    constexpr std::size_t kWidth = 34;
+    constexpr std::size_t kWidth = 28;
+    constexpr std::size_t kNameWidth = 50;
     const std::vector<RankedDifference>& all = comparison.differences;
     if (all.empty()) {
         return "\nno fact of the records differs\n";
@@ -104,7 +105,7 @@ std::string differences_text(const Comparison& comparison) {
         std::vector<std::string> values = {difference.a.empty() ? "none" : difference.a,
                                            difference.b.empty() ? "none" : difference.b};
         values = for_comparison(values, kWidth);
-        table.row({fmt::format("{} {}", is_cause ? "*" : " ", for_terminal(difference.key, kWidth)), values[0],
+        table.row({fmt::format("{} {}", is_cause ? "*" : " ", for_terminal(difference.name, kNameWidth)), values[0],
                    values[1], phases_of(*difference.row)});
     };
     for (const std::size_t cause : comparison.causes) {

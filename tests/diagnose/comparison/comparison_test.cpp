@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "diagnose/comparison/made_up_runs.h"
@@ -68,7 +69,9 @@ TEST_F(Comparing, ThePlantedCauseIsNamed) {
     for (const Planted& pair : planted_pairs()) {
         const Comparison slower = compare_runs(pair.a, pair.b);
         EXPECT_EQ(first_cause(slower), pair.cause) << slower.verdict;
-        EXPECT_NE(slower.verdict.find(pair.cause), std::string::npos) << slower.verdict;
+        const Difference& cause = slower.differences[slower.causes.at(0)].difference;
+        EXPECT_NE(slower.verdict.find(fmt::format("{} {} -> {}", cause.name, cause.a, cause.b)), std::string::npos)
+            << slower.verdict;
         // Others' load may be all of a difference.
         const bool load = pair.cause.starts_with("load.");
         EXPECT_EQ(slower.outcome, load ? Outcome::unclear : Outcome::slower) << slower.verdict;

@@ -46,6 +46,7 @@ struct MeanError {
 // times as large. The estimate of r is too low by (1 + 3 r) / n (Kendall 1954).
 MeanError error_with(std::span<const double> values, std::size_t block) {
     constexpr double kMostKept = 0.96;
+    constexpr double kEnough = 20;  // blocks, to estimate it from
     const std::vector<double> means = block_means(values, block);
     const auto count = static_cast<double>(means.size());
     const double mean = std::accumulate(means.begin(), means.end(), 0.0) / count;
@@ -57,7 +58,7 @@ MeanError error_with(std::span<const double> values, std::size_t block) {
     }
     const double error = std::sqrt(squares / (count - 1) / count);
     double kept = squares > 0 ? products / squares : 0;
-    if (kept * std::sqrt(count) < 1) {  // chance
+    if (count < kEnough || kept * std::sqrt(count) < 1) {  // it may be chance
         return {.of_blocks = error, .of_mean = error};
     }
     kept = std::min(kept + (1 + 3 * kept) / count, kMostKept);

@@ -31,7 +31,8 @@ double part_of_wait(const FactRow& row, const ChangeShape& shape) {
 }
 
 // Without the phases that `covered` has.
-double explained_by(const FactRow& row, const ChangeShape& shape, PhaseSet covered) {
+double explained_by(const Difference& difference, const ChangeShape& shape, PhaseSet covered) {
+    const FactRow& row = *difference.row;
     double sum = 0;
     for (std::size_t i = 0; i < kPhases; ++i) {
         const auto phase = static_cast<Phase>(i);
@@ -39,7 +40,8 @@ double explained_by(const FactRow& row, const ChangeShape& shape, PhaseSet cover
             sum += shape.parts[i] * (phase == Phase::wait ? part_of_wait(row, shape) : 1);
         }
     }
-    return sum;
+    const double most = difference.seconds && shape.whole > 0 ? std::abs(*difference.seconds) / shape.whole : 1;
+    return std::min(sum, most);
 }
 
 // A number that changed the other way explains little, and a small change less than a large one.
@@ -77,7 +79,7 @@ std::vector<RankedDifference> ranked(std::vector<Difference> differences, const 
     std::vector<RankedDifference> out;
     for (Difference& difference : differences) {
         RankedDifference& entry = out.emplace_back(RankedDifference{.difference = std::move(difference)});
-        entry.explained = explained_by(*entry.difference.row, shape, {});
+        entry.explained = explained_by(entry.difference, shape, {});
         entry.score = score_of(entry, shape);
     }
     std::ranges::stable_sort(out, [](const RankedDifference& a, const RankedDifference& b) {
@@ -93,7 +95,7 @@ std::vector<std::size_t> causes_of(std::span<const RankedDifference> ranked, con
     PhaseSet covered = {};
     for (std::size_t i = 0; i < ranked.size() && causes.size() < kMost; ++i) {
         const FactRow& row = *ranked[i].difference.row;
-        if (ranked[i].score >= kLeastCause && explained_by(row, shape, covered) >= kWorthNaming) {
+        if (ranked[i].score >= kLeastCause && explained_by(ranked[i].difference, shape, covered) >= kWorthNaming) {
             causes.push_back(i);
             covered = covered | row.phases;
         }

@@ -13,6 +13,7 @@ namespace stoker {
 struct ChangeShape {
     bool slower = true;
     PhaseSeconds parts = {};                       // of the change in this direction, by phase; they sum to 1
+    double whole = 0;                              // seconds in a step, the sum of the changes in this direction
     std::array<double, kStages> stage_parts = {};  // likewise of the workers' time for a sample
     bool stages_known = false;
     bool stages_changed = false;  // by more than chance and busy cores would

@@ -22,6 +22,7 @@ constexpr double kNormal = 1.96;
 // The standard deviation between means of runs of one program on one machine, beyond what their steps show: memory lies
 // elsewhere, and caches and clocks are in another state.
 constexpr double kBetweenRuns = 0.01;
+constexpr double kLeastTaken = 0.05;  // of the cores' time
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr auto at(Phase phase) {
@@ -118,15 +119,12 @@ Interval between_runs(const Interval& log_ratio, const Hidden& a, const Hidden& 
             .high = std::exp(log_ratio.expected + above)};
 }
 
-// What others took of the cores in one run more than in the other may be all that differs.
+// What others took of the cores may have cost nothing, or as much of a run's time. Two runs beside the same load differ
+// too, since it takes now more and now less from the training thread.
 Interval with_load(Interval ratio, const Hidden& a, const Hidden& b) {
-    constexpr double kLeast = 0.05;
-    const double more = b.taken - a.taken;
-    if (more > kLeast) {
-        ratio.low *= 1 - more;
-    } else if (-more > kLeast) {
-        ratio.high /= 1 + more;
-    }
+    const auto certain = [](const Hidden& hidden) { return hidden.taken > kLeastTaken ? 1 - hidden.taken : 1; };
+    ratio.low *= certain(b);
+    ratio.high /= certain(a);
     return ratio;
 }
 
@@ -197,7 +195,7 @@ ChangeShape shape_of(const Comparison& comparison) {
     for (const PhaseChange& change : comparison.phases) {
         shape.parts[at(change.phase)] = change.b - change.a;
     }
-    normalize(shape.parts, sign);
+    shape.whole = normalize(shape.parts, sign);
     double work = 0;
     for (const StageChange& change : comparison.stages) {
         if (change.stage != Stage::blocked) {
@@ -291,6 +289,12 @@ Comparison compare(const RunRecords& a, const RunRecords& b) {
     out.differences = ranked(std::move(differences), shape);
     const bool changed = out.outcome != Outcome::same && out.ratio.known();
     out.causes = changed ? causes_of(out.differences, shape) : std::vector<std::size_t>{};
+    if (out.outcome == Outcome::unclear) {  // beside such a load every figure differs
+        std::erase_if(out.causes, [&](std::size_t cause) {
+            const Difference& difference = out.differences[cause].difference;
+            return difference.observed && !difference.key.starts_with("load.");
+        });
+    }
     out.notes = comparison_notes({.a = a,
                                   .b = b,
                                   .dropped = dropped,

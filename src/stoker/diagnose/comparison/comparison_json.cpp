@@ -39,13 +39,10 @@ Json json_of(const RankedDifference& ranked) {
             phases.push_back(phase_name(phase));
         }
     }
-    return {{"key", ranked.difference.key},
-            {"a", text_or_null(ranked.difference.a)},
-            {"b", text_or_null(ranked.difference.b)},
-            {"measured", ranked.difference.observed},
-            {"phases", phases},
-            {"explained", ranked.explained},
-            {"score", ranked.score}};
+    return {{"key", ranked.difference.key},           {"name", ranked.difference.name},
+            {"a", text_or_null(ranked.difference.a)}, {"b", text_or_null(ranked.difference.b)},
+            {"measured", ranked.difference.observed}, {"phases", phases},
+            {"explained", ranked.explained},          {"score", ranked.score}};
 }
 
 Json json_of(const std::vector<Finding>& findings) {

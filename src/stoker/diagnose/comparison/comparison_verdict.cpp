@@ -74,6 +74,9 @@ std::string causes_text(const Comparison& comparison) {
     if (!causes.empty()) {
         return fmt::format("; {}", fmt::join(causes, ", "));
     }
+    if (comparison.outcome == Outcome::unclear) {
+        return {};
+    }
     return comparison.differences.empty() ? "; the records name no fact that differs"
                                           : "; no fact that differs explains it";
 }
@@ -86,7 +89,7 @@ std::string interval_text(const Interval& ratio) {
 
 std::string difference_text(const Difference& difference) {
     const auto text = [](const std::string& value) { return value.empty() ? std::string("none") : value; };
-    return fmt::format("{} {} -> {}", difference.key, text(difference.a), text(difference.b));
+    return fmt::format("{} {} -> {}", difference.name, text(difference.a), text(difference.b));
 }
 
 std::string comparison_verdict(const Comparison& comparison) {

@@ -71,7 +71,7 @@ bool may_lack(const std::string& key) {
 }
 
 void add_fact(const std::string& key, const Json& a, const Json& b, std::vector<Difference>& out) {
-    Difference difference{.key = key, .row = &row_of(key)};
+    Difference difference{.key = key, .name = key, .row = &row_of(key)};
     if (a.is_number() && b.is_number()) {
         if (alike(a.get<double>(), b.get<double>(), difference.row->tolerance)) {
             return;
@@ -120,10 +120,11 @@ void add_recipe_keys(const RecipeKeys& a, const RecipeKeys& b, std::vector<Diffe
 struct Figures {
     std::vector<Difference> out = {};
 
-    void add(const std::string& key, double a, double b, double least, auto text) {
+    void add(const std::string& key, const std::string& name, double a, double b, double least, auto text) {
         const FactRow& row = row_of(key);
         if (std::abs(a - b) > least && !alike(a, b, row.tolerance)) {
             out.push_back({.key = key,
+                           .name = name,
                            .a = text(a),
                            .b = text(b),
                            .growth = growth_of(a, b),
@@ -142,20 +143,12 @@ std::string us_text(double us) {
     return us < 1000 ? fmt::format("{:.3g} µs", us) : fmt::format("{:.3g} ms", us / 1000);
 }
 
-std::string us_in_sample(double us) {
-    return us_text(us) + " a sample";
-}
-
-std::string us_in_step(double us) {
-    return us_text(us) + " a step";
-}
-
-std::string every_text(double steps) {
-    return fmt::format("every {:.4g} steps", steps);
+std::string steps_text(double steps) {
+    return fmt::format("{:.4g}", steps);
 }
 
 std::string seconds_text(double seconds) {
-    return fmt::format("{:.3g} s each", seconds);
+    return fmt::format("{:.3g} s", seconds);
 }
 
 double mean_of(const RankRecords& rank, std::optional<double> IntervalEntry::*counter) {
@@ -177,47 +170,52 @@ void add_stages(const Side& a, const Side& b, Figures& figures) {
     for (std::size_t i = 0; of_a && of_b && i < kStages; ++i) {
         const auto stage = static_cast<Stage>(i);
         if (stage != Stage::blocked) {
-            figures.add(fmt::format("workers.{}", stage_name(stage)), (*of_a)[i], (*of_b)[i], kLeast, us_in_sample);
+            figures.add(fmt::format("workers.{}", stage_name(stage)), fmt::format("{} of a sample", stage_name(stage)),
+                        (*of_a)[i], (*of_b)[i], kLeast, us_text);
         }
     }
 }
 
 void add_rare(const char* name, const RareCost& a, const RareCost& b, Figures& figures) {
     constexpr double kLeast = 0.5;  // steps
+    const std::string every = fmt::format("{}.every", name);
+    const std::string between = fmt::format("steps between {}s", name);
     if (a.count > 0 && b.count > 0) {
-        figures.add(fmt::format("{}.every", name), a.every, b.every, kLeast, every_text);
+        figures.add(every, between, a.every, b.every, kLeast, steps_text);
         // Within three standard deviations their lengths are alike.
         const double chance = 3 * std::hypot(a.deviation, b.deviation);
-        figures.add(fmt::format("{}.seconds", name), a.seconds, b.seconds, chance, seconds_text);
+        figures.add(fmt::format("{}.seconds", name), fmt::format("time of one {}", name), a.seconds, b.seconds, chance,
+                    seconds_text);
     } else if (a.count + b.count > 0) {
-        const auto text = [](double steps) { return steps > 0 ? every_text(steps) : std::string("none"); };
-        // The inverse has the sense of a number: none is less often than any.
-        figures.out.push_back({.key = fmt::format("{}.every", name),
-                               .a = text(a.every),
-                               .b = text(b.every),
-                               .growth = growth_of(b.count > 0 ? 2 : 1, a.count > 0 ? 2 : 1),
+        // None is less often than any.
+        figures.out.push_back({.key = every,
+                               .name = between,
+                               .a = a.count > 0 ? steps_text(a.every) : "",
+                               .b = b.count > 0 ? steps_text(b.every) : "",
+                               .growth = b.count > 0 ? -1.0 : 1.0,
                                .is_number = true,
                                .observed = true,
-                               .row = &row_of(fmt::format("{}.every", name))});
+                               .row = &row_of(every)});
     }
 }
 
 void add_load(const Side& a, const Side& b, Figures& figures) {
     constexpr double kShare = 0.1;
-    figures.add("load.other_processes", others_share(a.rank, a.summary), others_share(b.rank, b.summary), kShare,
-                share_text);
-    figures.add("load.steal", mean_of(a.rank, &IntervalEntry::steal_share),
+    figures.add("load.other_processes", "cores' time that other processes took", others_share(a.rank, a.summary),
+                others_share(b.rank, b.summary), kShare, share_text);
+    figures.add("load.steal", "cores' time that the hypervisor took", mean_of(a.rank, &IntervalEntry::steal_share),
                 mean_of(b.rank, &IntervalEntry::steal_share), kShare, share_text);
-    figures.add("load.throttled", mean_of(a.rank, &IntervalEntry::throttled_share),
-                mean_of(b.rank, &IntervalEntry::throttled_share), kShare, share_text);
+    figures.add("load.throttled", "periods in which the quota was used up",
+                mean_of(a.rank, &IntervalEntry::throttled_share), mean_of(b.rank, &IntervalEntry::throttled_share),
+                kShare, share_text);
     constexpr double kBytes = 1e6;  // a second
-    figures.add("load.swap", mean_of(a.rank, &IntervalEntry::swap_in_bytes_per_second),
+    figures.add("load.swap", "swapped in", mean_of(a.rank, &IntervalEntry::swap_in_bytes_per_second),
                 mean_of(b.rank, &IntervalEntry::swap_in_bytes_per_second), kBytes,
                 [](double bytes) { return byte_text(std::llround(std::clamp(bytes, 0.0, 9e18))) + "/s"; });
     const double clock_a = mean_of(a.rank, &IntervalEntry::gpu_clock_share);
     const double clock_b = mean_of(b.rank, &IntervalEntry::gpu_clock_share);
     if (clock_a > 0 && clock_b > 0) {
-        figures.add("load.gpu_clock", clock_a, clock_b, kShare / 2, share_text);
+        figures.add("load.gpu_clock", "the GPU's clock", clock_a, clock_b, kShare / 2, share_text);
     }
 }
 
@@ -257,10 +255,10 @@ std::map<std::string, double> lines_by_place(const RankRecords& rank) {
     return us;
 }
 
-// Places whose time in a step changed by 2 % of a step. Lines move when a program is edited: those of one program
-// alone that are as long as one that the other lost are not told apart from it.
-void add_places(const char* prefix, const std::map<std::string, double>& a, const std::map<std::string, double>& b,
-                double least, Figures& figures) {
+// Places whose time in a step changed by `least` microseconds. Lines move when a program is edited: one that moved is
+// listed as two.
+void add_places(const char* prefix, const char* words, const std::map<std::string, double>& a,
+                const std::map<std::string, double>& b, double least, Figures& figures) {
     std::set<std::string> places;
     for (const auto* const side : {&a, &b}) {
         for (const auto& [place, us] : *side) {
@@ -272,7 +270,11 @@ void add_places(const char* prefix, const std::map<std::string, double>& a, cons
         return found == side.end() ? 0.0 : found->second;
     };
     for (const std::string& place : places) {
-        figures.add(prefix + place, at(a, place), at(b, place), least, us_in_step);
+        const std::size_t before = figures.out.size();
+        figures.add(prefix + place, words + place, at(a, place), at(b, place), least, us_text);
+        if (figures.out.size() > before) {
+            figures.out.back().seconds = (at(b, place) - at(a, place)) / 1e6;
+        }
     }
 }
 
@@ -337,8 +339,9 @@ std::vector<Difference> differing_figures(const Side& a, const Side& b) {
     add_rare("checkpoint", a.times.checkpoint, b.times.checkpoint, figures);
     add_load(a, b, figures);
     const double least = kPart * 1e6 * sum_of(a.times.mean());
-    add_places("syncs.", waits_by_place(a.rank), waits_by_place(b.rank), least, figures);
-    add_places("lines.", lines_by_place(a.rank), lines_by_place(b.rank), least, figures);
+    add_places("syncs.", "wait for the device in a step at ", waits_by_place(a.rank), waits_by_place(b.rank), least,
+               figures);
+    add_places("lines.", "time in a step of ", lines_by_place(a.rank), lines_by_place(b.rank), least, figures);
     return std::move(figures.out);
 }
 

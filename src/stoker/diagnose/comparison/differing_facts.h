@@ -12,12 +12,14 @@
 namespace stoker {
 
 struct Difference {
-    std::string key;         // "data.workers", "load.other_processes", "syncs.train.py:41"
-    std::string a = {};      // as text; empty: there is none
-    std::string b = {};      //
-    double growth = 0;       // of a number: ln(b / a), at most 9 either way; 0: not a number
-    bool is_number = false;  // both are
-    bool observed = false;   // a measured figure, and no setting
+    std::string key;                     // "data.workers", "load.other_processes", "syncs.train.py:41"
+    std::string name = {};               // in words, of a figure; that of a fact is its key
+    std::string a = {};                  // as text; empty: there is none
+    std::string b = {};                  // likewise
+    double growth = 0;                   // of a number: ln(b / a), at most 9 either way; 0: not a number
+    bool is_number = false;              // both are
+    bool observed = false;               // a measured figure, and no setting
+    std::optional<double> seconds = {};  // of a place in the program: by which its time in a step changed
     const FactRow* row = nullptr;
 };
 

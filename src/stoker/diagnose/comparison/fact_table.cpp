@@ -19,6 +19,7 @@ constexpr PhaseSet kAll = kCores | PhaseSet{copy, communication, checkpoint};
 
 constexpr double kThroughOthers = 0.6;  // a release, or a value that follows from other facts
 constexpr double kObserved = 0.7;       // a figure of the records: the setting behind it is named first, if it differs
+constexpr double kWhere = 0.45;         // a place, which says where and not why
 constexpr double kRarely = 0.4;
 constexpr double kContext = 0.1;
 
@@ -128,7 +129,7 @@ constexpr std::array kRows = std::to_array<FactRow>({
     {"load.swap", kCores, more, 1, "memory-pressure", kAnyStage},
     {"load.gpu_clock", kModel, less, 1, "gpu-throttled"},
     {"syncs.", {sync, copy}, more, 1, "sync-points"},
-    {"lines.", kModel | PhaseSet{unmeasured}, more, kObserved, "python-loop"},
+    {"lines.", kModel | PhaseSet{unmeasured}, more, kWhere, "python-loop"},
 });
 
 constexpr FactRow kUnknown{"", kAll, any, kContext};
