@@ -1,7 +1,6 @@
 // Two measurements of training: what became slower or faster, in which phase, and which differing fact explains it.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,19 +8,11 @@
 #include <vector>
 
 #include "stoker/diagnose/comparison/differing_facts.h"
+#include "stoker/diagnose/comparison/interval.h"
 #include "stoker/diagnose/finding.h"
 #include "stoker/records/records.h"
 
 namespace stoker {
-
-// Holds the true value with a probability of 95 %.
-struct Interval {
-    double low = 0;
-    double expected = 0;
-    double high = 0;
-
-    bool known() const { return std::isfinite(low) && std::isfinite(high); }  // false: too few steps
-};
 
 struct MeasuredSide {
     std::string kind = {};  // run | trace

@@ -34,6 +34,11 @@ struct Side {
 };
 std::vector<Difference> differing_figures(const Side& a, const Side& b);
 
+// ln(b / a), at most 9 either way.
+double growth_of(double a, double b);
+// Whether they differ by no more than this part.
+bool alike(double a, double b, double tolerance);
+
 // Microseconds of a worker for a sample, by stage; empty without workers' clocks.
 std::optional<std::array<double, kStages>> stage_times(const RunSummary& run);
 
