@@ -63,7 +63,8 @@ double part_of(const std::string& text) {
     return percent ? value / 100 : value;
 }
 
-// What is compared. Two folders of records cannot be one run, so they need no option; traces may be ranks of one.
+// The two sides of a comparison. Two folders of records cannot be one run, so they need no option; traces may be ranks
+// of one.
 struct Pair {
     std::vector<std::string> a;  // the base
     std::vector<std::string> b;

@@ -57,7 +57,8 @@ std::vector<DifferingKey> differences(const std::vector<RunRecord>& runs) {
     return differing_keys(recipes);
 }
 
-// How the steps of each run compare with those of the first, as `stoker diagnose FIRST RUN` says it; none for the first.
+// How the steps of each run compare with those of the first, as `stoker diagnose FIRST RUN` says it; none for the
+// first.
 std::vector<std::optional<Comparison>> speeds(const std::vector<RunRecord>& runs) {
     std::vector<std::optional<Comparison>> out(runs.size());
     const RunRecords first = read_run_records(runs.front().path);
@@ -247,7 +248,7 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
     print_lines("\n" + table.text());
 }
 
-// Of runs whose steps are recorded.
+// Prints a line for each run whose steps are recorded.
 void print_speeds(const std::vector<RunRecord>& runs) {
     const std::vector<std::optional<Comparison>> all = speeds(runs);
     std::string text;

@@ -89,7 +89,7 @@ TEST(BlockBootstrap, TheErrorIsThatOfTheMean) {
 TEST(BlockBootstrap, DriftIsSeenBeyondChance) {
     EXPECT_DOUBLE_EQ(spread_of(series(1000, 0, 1)).drift, 0);
     EXPECT_GT(spread_of(series(1000, 0, 1, 4e-3)).drift, 3e-3);
-    EXPECT_LT(spread_of(series(1000, 0, 1, 4e-3)).error, 0.1e-3) << "the rest has no trend";
+    EXPECT_LT(spread_of(series(1000, 0, 1, 4e-3)).error, 0.1e-3) << "the trend is left out";
 }
 
 // The reference: each draw as a sum of single steps.

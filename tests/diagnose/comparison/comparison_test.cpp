@@ -200,7 +200,7 @@ TEST(ComparisonOf, RunsWithoutStepsHaveNoInterval) {
     const RunRecords empty{.ranks = {RankRecords{}}};
     const Comparison none = compare(empty, empty);
     EXPECT_EQ(none.outcome, Outcome::unclear);
-    EXPECT_EQ(none.verdict, "A has no step to judge.");
+    EXPECT_EQ(none.verdict, "A lacks steps to judge.");
     EXPECT_TRUE(nlohmann::json::parse(to_json(none, 0.05))["ratio"]["low"].is_null());
     EXPECT_FALSE(fails(none, 0));
 

@@ -1,6 +1,6 @@
 // Runs of a small model of training: workers make batches, a ring holds them, a training thread takes them. Costs have
-// noise that lasts over several steps, and each run has a speed of its own. What the model changes is known, so the
-// tests can plant a cause; it has no knowledge of the comparison's table.
+// noise that lasts over several steps, and each run has another speed. Tests plant a cause by changing a setting of the
+// model, which does not know the comparison's table.
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace stoker {
 inline constexpr std::size_t kLeastSteps = 4;  // fewer have no interval
 inline constexpr int kDraws = 2000;
 
-// What a series of steps says about its mean, for the totals of its steps.
+// The uncertainty of the mean of a series, for the totals of its steps.
 struct SeriesSpread {
     std::size_t block = 1;  // steps: the length at which the means of blocks vary most beyond their length
     double error = 0;       // standard deviation of the mean, in seconds, blocks that still depend included

@@ -100,7 +100,7 @@ std::vector<Finding> findings_only_in(const Diagnosis& one, const Diagnosis& oth
     return found;
 }
 
-// Of the ratio as measured, and of the one that others' load may have made.
+// `measured` is the ratio without the widening by others' load.
 Outcome outcome_of(const Interval& measured, const Interval& ratio) {
     if (!ratio.known()) {
         return Outcome::unclear;
@@ -165,7 +165,7 @@ Comparison compare(const RunRecords& a, const RunRecords& b) {
     out.differences = ranked(std::move(differences), shape);
     const bool changed = out.outcome != Outcome::same && out.ratio.known();
     out.causes = changed ? causes_of(out.differences, shape) : std::vector<std::size_t>{};
-    if (out.outcome == Outcome::unclear) {  // beside such a load every figure differs
+    if (out.outcome == Outcome::unclear) {  // under such a load every figure differs
         std::erase_if(out.causes, [&](std::size_t cause) {
             const Difference& difference = out.differences[cause].difference;
             return difference.observed && !difference.key.starts_with("load.");

@@ -38,7 +38,7 @@ struct StageChange {
 
 struct RankedDifference {
     Difference difference = {};
-    double explained = 0;  // the part of the change that lies in phases which the fact changes, in [0, 1]
+    double explained = 0;  // the part of the change in the phases that the fact changes, in [0, 1]
     double score = 0;      // the higher, the likelier the cause
 };
 
@@ -63,7 +63,7 @@ struct Comparison {
     std::string verdict = {};
 };
 
-// `a` is the base. Of several ranks the first is compared.
+// `a` is the base. The first rank of each is compared.
 Comparison compare(const RunRecords& a, const RunRecords& b);
 
 // The document of `stoker diagnose A B --json` (docs/diagnosis.md). `fail_above`: the part by which B may take longer.

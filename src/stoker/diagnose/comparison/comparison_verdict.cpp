@@ -97,7 +97,7 @@ std::string comparison_verdict(const Comparison& comparison) {
     const std::string ratio = factor_text(comparison.ratio.expected);
     if (!comparison.ratio.known()) {
         const bool none = comparison.a.judged.steps == 0 || comparison.b.judged.steps == 0;
-        return none ? fmt::format("{} has no step to judge.", comparison.a.judged.steps == 0 ? "A" : "B")
+        return none ? fmt::format("{} lacks steps to judge.", comparison.a.judged.steps == 0 ? "A" : "B")
                     : fmt::format(
                           "B takes {}x the time of a {} of A, but there are too few steps to say how sure "
                           "that is.",

@@ -1,4 +1,4 @@
-// What differs between two runs: facts, keys of their recipes, and figures that the records have beside the phases.
+// The differences between two runs: facts, keys of their recipes, and figures of the records other than the phases.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Figures of the records beside the phases: stages of the workers, evaluations and checkpoints, load, places.
+// Figures of the records other than the phases: stages of the workers, evaluations and checkpoints, load, places.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>

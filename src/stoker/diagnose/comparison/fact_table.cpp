@@ -114,7 +114,7 @@ constexpr std::array kRows = std::to_array<FactRow>({
     {"train.evaluation_place", {evaluate}, any, kContext},
     {"train.val_loader_place", {evaluate}, any, kContext},
     {"train.checkpoint_place", {checkpoint}, any, kContext},
-    // What the records measured beside the phases.
+    // Measured figures.
     {"workers.read", kWait, more, kObserved, "storage-bound", {read}, 0.25},
     {"workers.entropy", kWait, more, kObserved, "decode-bound", {entropy}, 0.25},
     {"workers.pixels", kWait, more, kObserved, "decode-bound", {pixels}, 0.25},

@@ -1,5 +1,5 @@
-// What is known of facts: which phases of a step, and which stages of the loader, each of them changes, and the rules
-// that speak of it. The ranking of causes reads this table and knows no fact by itself.
+// The table of facts: which phases of a step, and which stages of the loader, each of them changes, and the rules that
+// speak of it. The ranking of causes reads this table and names no fact itself.
 #pragma once
 
 #include <bit>
@@ -53,7 +53,7 @@ struct FactRow {
 };
 
 inline constexpr double kLeastCause = 0.2;
-// Of what changes the speed of the workers in all they do, whether their clocks show it or not.
+// A fact with these changes the speed of all that the workers do, whether their clocks show it or not.
 inline constexpr StageSet kAnyStage = {Stage::read, Stage::entropy, Stage::pixels, Stage::augment};
 
 // The longest row that fits; never null: keys that no row names change anything, a little.

@@ -79,7 +79,7 @@ Interval difference_of(const Drawn& a, const Drawn& b, std::size_t phase) {
     return interval_of(b.mean[phase] - a.mean[phase], values);
 }
 
-// Deviations are widened as logarithms, so that a wide interval of times has no negative ones.
+// Deviations are widened as logarithms, so that all times of a wide interval are positive.
 Interval log_ratio_of(const Drawn& a, const Drawn& b) {
     const auto log_of = [](const PhaseSeconds& seconds) { return std::log(std::max(sum_of(seconds), 1e-9)); };
     const auto widened = [&](const Drawn& side, const PhaseSeconds& draw) {
@@ -112,8 +112,8 @@ Interval between_runs(const Interval& log_ratio, const Hidden& a, const Hidden& 
             .high = std::exp(log_ratio.expected + above)};
 }
 
-// What others took of the cores may have cost nothing, or as much of a run's time. Two runs beside the same load differ
-// too, since it takes now more and now less from the training thread.
+// Other processes that took cores may have cost nothing, or as large a part of a run's time. Two runs under the same
+// load differ too, since it takes now more and now less from the training thread.
 Interval with_load(Interval ratio, const Hidden& a, const Hidden& b) {
     const auto certain = [](const Hidden& hidden) { return hidden.taken > kLeastTaken ? 1 - hidden.taken : 1; };
     ratio.low *= certain(b);

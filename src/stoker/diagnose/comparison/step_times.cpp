@@ -83,7 +83,7 @@ std::optional<double> samples_of(const RankRecords& rank, const JudgedSteps& jud
     return batch > 0 ? std::optional(static_cast<double>(batch)) : std::nullopt;
 }
 
-// Reads of losses after the last step of an epoch belong to that step; what the account knows besides, to the last.
+// Reads of losses after the last step of an epoch belong to that step; others that the account knows, to the last.
 void add_reads_after_steps(const RankRecords& rank, StepTimes& out, const std::vector<std::int64_t>& numbers) {
     double sum = 0;
     for (const PhaseSeconds& step : out.steps) {

@@ -1,5 +1,5 @@
 // The seconds of each judged step by phase, and what happens once in many steps: checkpoints and evaluations. The
-// latter follow a setting and not chance, so their number is taken as it is, and only their length varies.
+// latter follow a setting and not chance, so their number is fixed, and only their length varies.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct StepTimes {
     PhaseSeconds mean() const;  // of the judged steps, without rare costs
 };
 
-// Of one rank. Reads of losses after a step count to it.
+// For one rank. Reads of losses after a step count to it.
 StepTimes step_times(const RankRecords& rank);
 
 // Leaves out of both what one of them is too short to have, or does not record. Returns the phases that were left out.
