@@ -36,6 +36,14 @@ TEST(StepTimes, TheSumIsThatOfTheDiagnosis) {
     EXPECT_EQ(times.samples, 8);
 }
 
+TEST(StepTimes, SamplesAreThoseOfAllRanks) {
+    RankRecords rank = steps_of(20);
+    rank.facts.train.batch_size = 16;
+    EXPECT_EQ(step_times(rank).samples, 8) << "as the steps say";
+    rank.facts.world_size = 2;
+    EXPECT_EQ(step_times(rank).samples, 16);
+}
+
 TEST(StepTimes, CheckpointsAndEvaluationsAreSpread) {
     RankRecords rank = steps_of(100);
     rank.steps[19].host.times[at(Phase::checkpoint)] = milliseconds(100);

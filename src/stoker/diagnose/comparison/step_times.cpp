@@ -64,7 +64,7 @@ std::optional<double> checkpoints_between_epochs(const RankRecords& rank) {
     return std::max(all - within, 0.0) / static_cast<double>(rank.steps.size());
 }
 
-// The mean of the judged steps; the recipe's batch size where steps do not say it.
+// The mean of the judged steps; the batch size where steps do not say it, or say a rank's part alone.
 std::optional<double> samples_of(const RankRecords& rank, const JudgedSteps& judged) {
     double sum = 0;
     double steps = 0;
@@ -76,10 +76,10 @@ std::optional<double> samples_of(const RankRecords& rank, const JudgedSteps& jud
             ++steps;
         }
     }
-    if (known && steps > 0) {
+    const std::int64_t batch = rank.facts.train.batch_size.value_or(0);
+    if (known && steps > 0 && (batch == 0 || rank.facts.world_size <= 1)) {
         return sum / steps;
     }
-    const std::int64_t batch = rank.facts.train.batch_size.value_or(0);
     return batch > 0 ? std::optional(static_cast<double>(batch)) : std::nullopt;
 }
 
