@@ -64,7 +64,8 @@ SUB_ARROWS = {
     "codecs": {"jpeg": ["."], "dct": [".", "jpeg"], "audio": [".", "video"], "video": ["."]},
     "fused": {"mlp_cuda": ["."]},
     "models": {".": ["kernels"], "kernels": []},
-    "diagnose": {"advice": [".", "rules"], "report": ["."], "rules": ["."], "torch_trace": ["."]},
+    "diagnose": {"advice": [".", "rules"], "comparison": [".", "report", "rules"], "report": ["."], "rules": ["."],
+                 "torch_trace": ["."]},
     "pipeline": {".": ["cache", "sampling", "transforms"], "cache": [], "sampling": [], "transforms": [],
                   "writers": [".", "transforms"]},
     "python": {"src": []},
@@ -80,6 +81,7 @@ TORCH_FOLDERS = {"bridge", "models", "dist", "train", "profile", "engine"}
 HEAVY_ALLOWED = {
     "src/stoker/models/exported_graph.cpp",  # one header of AOTInductor, itself small
     "src/stoker/models/graph_program.cpp",  # the number of LibTorch's release
+    "src/stoker/train/run/run_facts.cpp",  # likewise
     "src/stoker/models/torch_module.h",  # the adapter for a user's own torch::nn::Module
 }
 

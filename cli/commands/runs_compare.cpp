@@ -11,6 +11,9 @@
 #include "cli/terminal/table.h"
 #include "stoker/base/error.h"
 #include "stoker/base/file.h"
+#include "stoker/base/json_depth.h"
+#include "stoker/diagnose/comparison/comparison.h"
+#include "stoker/diagnose/run_reader.h"
 #include "stoker/track/curves.h"
 
 namespace stoker::cli {
@@ -54,6 +57,17 @@ std::vector<DifferingKey> differences(const std::vector<RunRecord>& runs) {
     return differing_keys(recipes);
 }
 
+// How the steps of each run compare with those of the first, as `stoker diagnose FIRST RUN` says it; none for the
+// first.
+std::vector<std::optional<Comparison>> speeds(const std::vector<RunRecord>& runs) {
+    std::vector<std::optional<Comparison>> out(runs.size());
+    const RunRecords first = read_run_records(runs.front().path);
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+        out[i] = compare(first, read_run_records(runs[i].path));
+    }
+    return out;
+}
+
 // ---- JSON ----
 
 // `value` of each run divided by the first run's; null if either is missing.
@@ -83,8 +97,13 @@ Json document(const std::vector<RunRecord>& runs) {
         }
         recipe[differing.key] = values;
     }
+    Json speed = Json::array();
+    for (const std::optional<Comparison>& comparison : speeds(runs)) {
+        speed.push_back(comparison ? parse_json<Json>(to_json(*comparison, std::nullopt)) : Json(nullptr));
+    }
     return {{"runs", list},
             {"recipe", recipe},
+            {"speed", speed},
             {"ratios",
              {{"images_per_second", ratios(runs, [](const RunRecord& run) { return run.images_per_second(); })},
               {"seconds", ratios(runs, [](const RunRecord& run) { return run.seconds(); })}}}};
@@ -229,8 +248,23 @@ void print_epochs(const std::vector<RunRecord>& runs, const char* title, std::st
     print_lines("\n" + table.text());
 }
 
+// Prints a line for each run whose steps are recorded.
+void print_speeds(const std::vector<RunRecord>& runs) {
+    const std::vector<std::optional<Comparison>> all = speeds(runs);
+    std::string text;
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+        if (all[i]->a.judged.steps > 0 && all[i]->b.judged.steps > 0) {
+            text += fmt::format("{} (B) and {} (A): {}\n", runs[i].name, runs.front().name, all[i]->verdict);
+        }
+    }
+    if (!text.empty()) {
+        print_lines("\n" + text);
+    }
+}
+
 void print_report(const std::vector<RunRecord>& runs) {
     print_results(runs);
+    print_speeds(runs);
     print_recipes(runs);
     print_epochs(runs, metric_title(metric_name(runs)).c_str(),
                  [](const EpochResult& epoch) { return value_text(metric_of(epoch)); });

@@ -20,7 +20,8 @@ TEST(RecordsJson, FactsComeBack) {
         .writer = "stoker",
         .rank = 1,
         .world_size = 2,
-        .host = {.cores = 1.5, .ranks = 2, .memory_bytes = 1 << 30},
+        .software = {.torch = "2.11.0"},
+        .host = {.cores = 1.5, .ranks = 2, .memory_bytes = 1 << 30, .processor = "EPYC"},
         .device = {.type = "cuda", .name = "H100", .tensor_cores = true, .bf16_speedup = 4.5, .half_speedup = 0.25},
         .data = {.path = "photos", .codec = "jpeg", .samples = 10, .workers = 0},
         .train = {.model = "mlp", .batch_size = 64, .compiled = "fused"}};
@@ -28,15 +29,18 @@ TEST(RecordsJson, FactsComeBack) {
     ASSERT_EQ(add_record(to_json_line(facts, 5), records), "");
     const RunFacts& read = records.ranks.at(0).facts;
     EXPECT_EQ(read.rank, 1);
+    EXPECT_EQ(read.software.torch, "2.11.0");
     EXPECT_EQ(read.host.memory_bytes, 1 << 30);
+    EXPECT_EQ(read.host.processor, "EPYC");
     EXPECT_EQ(read.device.bf16_speedup, 4.5);
     EXPECT_EQ(read.data.workers, 0);
     EXPECT_EQ(read.data.prefetch, std::nullopt) << "not measured is not 0";
     EXPECT_EQ(read.train.compiled, "fused");
     EXPECT_EQ(
         to_json_line(facts, 5),
-        R"({"type":"facts","schema":1,"step":5,"writer":"stoker","rank":1,"world_size":2,"host":{"cores":1.5,)"
-        R"("ranks":2,"memory_bytes":1073741824},"device":{"type":"cuda","name":"H100","count":1,"tensor_cores":true,)"
+        R"({"type":"facts","schema":1,"step":5,"writer":"stoker","rank":1,"world_size":2,)"
+        R"("software":{"torch":"2.11.0"},"host":{"cores":1.5,"ranks":2,"memory_bytes":1073741824,"processor":"EPYC"},)"
+        R"("device":{"type":"cuda","name":"H100","count":1,"tensor_cores":true,)"
         R"("bf16_speedup":4.5,"half_speedup":0.25},"data":{"path":"photos","codec":"jpeg","samples":10,"workers":0},)"
         R"("train":{"model":"mlp","batch_size":64,"compiled":"fused"}})");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import resource
@@ -65,6 +66,13 @@ def allowed_memory() -> int | None:
             if text.isdigit():
                 limits.append(int(text))
     return min(limits, default=None)
+
+
+@functools.cache
+def processor_name() -> str:
+    """As /proc/cpuinfo names it; empty where it does not."""
+    found = re.search(r"^model name\s*:\s*(.*)", _read("/proc/cpuinfo"), re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def private_bytes() -> int:

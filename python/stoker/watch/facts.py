@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import os
 import sys
 from collections.abc import Callable
@@ -11,7 +13,7 @@ from typing import Any
 
 import torch
 
-from stoker.watch.counters import allowed_cores, allowed_memory
+from stoker.watch.counters import allowed_cores, allowed_memory, processor_name
 from stoker.watch.fetch_clock import CODECS
 from stoker.watch.products import Layer
 from stoker.watch.ranks import Rank
@@ -30,6 +32,22 @@ def host_facts(rank: Rank) -> Facts:
         affinity=len(os.sched_getaffinity(0)),
         ranks=rank.local_world_size,
         memory_bytes=allowed_memory(),
+        processor=processor_name(),
+    )
+
+
+@functools.cache
+def software_facts() -> Facts:
+    """The releases that run. That of stoker is unknown where it is not installed."""
+    try:
+        own: str | None = importlib.metadata.version("stoker")
+    except importlib.metadata.PackageNotFoundError:
+        own = None
+    return known(
+        stoker=own,
+        torch=str(torch.__version__),
+        cuda=torch.version.cuda,
+        python=".".join(map(str, sys.version_info[:3])),
     )
 
 

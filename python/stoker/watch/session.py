@@ -14,7 +14,15 @@ from torch.utils.data._utils import worker as torch_worker
 
 from stoker.watch import fetch_clock
 from stoker.watch.account import Account
-from stoker.watch.facts import data_facts, device_facts, host_facts, measure_products, program_name, train_facts
+from stoker.watch.facts import (
+    data_facts,
+    device_facts,
+    host_facts,
+    measure_products,
+    program_name,
+    software_facts,
+    train_facts,
+)
 from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
 from stoker.watch.frames import hide_frames
 from stoker.watch.gpu_backlog import backlog_of
@@ -255,6 +263,7 @@ class Session:
             known(program=program_name())
             | {
                 "world_size": rank.world_size,
+                "software": software_facts(),
                 "host": host_facts(rank),
                 "device": device_facts(self.seen, rates),
                 "data": data_facts(self.seen, codec, decoder if decodes else None),

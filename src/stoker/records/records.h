@@ -26,6 +26,17 @@ struct HostFacts {
     std::optional<int> ranks = {};     // processes of this run on the host; they share the cores
     std::optional<std::int64_t> memory_bytes = {};  // that the process may use
     std::optional<bool> avx512_vbmi2 = {};          // instructions that the decoder of dct records uses
+    std::string processor = {};                     // "model name" of /proc/cpuinfo
+};
+
+// Releases of the programs that ran. Empty: unknown.
+struct SoftwareFacts {
+    std::string stoker = {};
+    std::string torch = {};   // with its build: "2.11.0+cu130"
+    std::string cuda = {};    // of torch
+    std::string python = {};  // of a watched program
+
+    bool empty() const { return stoker.empty() && torch.empty() && cuda.empty() && python.empty(); }
 };
 
 struct DeviceFacts {
@@ -97,6 +108,7 @@ struct RunFacts {
     std::string program = {};  // of a watched program: the file's name
     int rank = 0;
     int world_size = 1;
+    SoftwareFacts software = {};
     HostFacts host = {};
     DeviceFacts device = {};
     DataFacts data = {};

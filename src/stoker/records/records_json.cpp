@@ -20,7 +20,11 @@ concept Of = std::same_as<std::remove_const_t<T>, Entry>;
 
 void fields(Of<HostFacts> auto& host, const auto& visit) {
     visit("cores", host.cores, "affinity", host.affinity, "ranks", host.ranks, "memory_bytes", host.memory_bytes,
-          "avx512_vbmi2", host.avx512_vbmi2);
+          "avx512_vbmi2", host.avx512_vbmi2, "processor", host.processor);
+}
+
+void fields(Of<SoftwareFacts> auto& software, const auto& visit) {
+    visit("stoker", software.stoker, "torch", software.torch, "cuda", software.cuda, "python", software.python);
 }
 
 void fields(Of<DeviceFacts> auto& device, const auto& visit) {
@@ -50,8 +54,8 @@ void fields(Of<TrainFacts> auto& train, const auto& visit) {
 }
 
 void fields(Of<RunFacts> auto& facts, const auto& visit) {
-    visit("writer", facts.writer, "rank", facts.rank, "world_size", facts.world_size, "program", facts.program, "host",
-          facts.host, "device", facts.device, "data", facts.data, "train", facts.train);
+    visit("writer", facts.writer, "rank", facts.rank, "world_size", facts.world_size, "program", facts.program,
+          "software", facts.software, "host", facts.host, "device", facts.device, "data", facts.data, "train", facts.train);
 }
 
 void fields(Of<SyncEntry> auto& sync, const auto& visit) {

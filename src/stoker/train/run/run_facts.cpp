@@ -4,6 +4,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,7 +34,8 @@ HostFacts host_facts() {
             .affinity = cores.affinity,
             .ranks = cores.ranks_on_host,
             .memory_bytes = static_cast<std::int64_t>(memory_limit().total),
-            .avx512_vbmi2 = cpu_features().avx512_vbmi2};
+            .avx512_vbmi2 = cpu_features().avx512_vbmi2,
+            .processor = cpu_features().model};
 }
 
 // Size and codec of samples that are spread over the data; a bad sample is left out.
@@ -160,6 +162,7 @@ RunFacts run_facts(const TrainPlan& plan, const Step& step, const Optimizer& opt
     RunFacts facts{.writer = "stoker",
                    .rank = plan.group->rank(),
                    .world_size = plan.group->size(),
+                   .software = {.stoker = STOKER_VERSION, .torch = TORCH_VERSION},
                    .host = host_facts(),
                    .device = device_facts(plan.device, precision),
                    .data = data_facts(plan),
