@@ -219,7 +219,7 @@ def test_phases_sum_to_the_steps_and_facts_are_the_programs(ended):
     runs, _, _ = ended
     facts = runs.records("kept", "facts")[-1]
     assert facts["writer"] == "torch"
-    assert facts["software"]["torch"] == torch.__version__ and facts["host"]["cores"] > 0
+    assert "." in facts["software"]["torch"] and facts["host"]["processor"] != ""
     assert facts["data"]["workers"] == 0 and facts["data"]["samples"] == 640
     assert facts["train"]["batch_size"] == 16 and facts["train"]["steps_per_epoch"] == 40
     assert facts["train"]["parameters"] == 16 * 32 + 32 + 32 * 4 + 4
