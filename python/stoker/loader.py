@@ -96,8 +96,8 @@ class Loader:
     shuffle_window: shuffles the shards, then samples only within windows of this many, so that reading stays almost
         sequential; 0: shuffles everything. `auto`: 0, and for remote data as many samples as 128 MiB hold.
     drop_last: drop an epoch's last batch if it is not full.
-    jpeg_index: keeps in the user's cache folder where JPEGs can be entered, so that later epochs and runs decode only
-        the part that a crop needs.
+    jpeg_index: keeps an index in the user's cache folder, so that later epochs and runs decode only a crop's part of a
+        JPEG.
     exif: rotate images by their EXIF orientation.
     first_frame: read the first frame of an animation, which is a bad sample otherwise.
     channels: 1: image files become grey; 3: grey arrays get three equal channels; None: image files become RGB.

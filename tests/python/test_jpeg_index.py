@@ -48,9 +48,10 @@ def files():
 
 @pytest.fixture
 def folder(files, tmp_path):
-    (tmp_path / "data/all").mkdir(parents=True)
-    for name, content in files.items():
-        (tmp_path / f"data/all/{name}.jpg").write_bytes(content)
+    for i, (name, content) in enumerate(files.items()):
+        path = tmp_path / f"data/{i % 2}/{name}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
     return tmp_path / "data"
 
 
@@ -190,7 +191,7 @@ def test_every_format(files, tmp_path, cache):
 
 def test_a_share_for_validation_uses_the_same(folder, cache, recipe):
     ops = '{op = "random_resized_crop", size = 32}'
-    rest = '[model]\nname = "mlp"\nhidden = [8]\n[train]\nepochs = 1\n'
+    rest = '[model]\nhidden = [8]\n[train]\nepochs = 1\n'
     more = 'batch_size = 4\nbad_samples = "50%"\nval = "30%"\n'
     run_program("index", folder, cwd=folder)
     before = index_file(cache).read_bytes()
@@ -211,7 +212,7 @@ def test_of_photographs(photos, cache, tmp_path):
 
 def test_training_uses_it_unless_told_not_to(folder, cache, recipe):
     ops = '{op = "random_resized_crop", size = 32}'
-    rest = '[model]\nname = "mlp"\nhidden = [8]\n[train]\nepochs = 1\n'
+    rest = '[model]\nhidden = [8]\n[train]\nepochs = 1\n'
     more = 'batch_size = 8\nbad_samples = "50%"\n'
     off = recipe(ops, more + "jpeg_index = false", train=folder, rest=rest)
     run_program("train", off, "--out", "off", cwd=folder.parent)
