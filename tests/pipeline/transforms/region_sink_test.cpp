@@ -13,6 +13,10 @@
 namespace stoker::region_sink_test {
 namespace {
 
+// Nothing is streamed (stream_test.cpp).
+constexpr auto store_rows = [](const Geometry&, const Box&, int) { return false; };
+ResizeStream stream;
+
 int between(Rng& rng, int low, int high) {
     return low + static_cast<int>(rng.below(static_cast<std::uint32_t>(high - low + 1)));
 }
@@ -127,7 +131,7 @@ TEST(RegionSink, ExactlyWhatIsReadAndTheSamePixelsHoweverTheDecoderAnswers) {
         std::vector<std::uint8_t> expected;
         for (const Answer answer : {Answer::unasked, Answer::region, Answer::all}) {
             Image decoded;
-            RegionSink sink(fold, DecodeMode::exact, decoded);
+            RegionSink sink(fold, DecodeMode::exact, decoded, store_rows, stream);
             const Region region = decode(image, sink, answer);
             if (answer == Answer::unasked) {
                 expected = finished(sink, decoded);
@@ -152,9 +156,9 @@ TEST(RegionSink, FastDecodingAsksForTheLargestShrinkThatLeavesEnough) {
         EXPECT_EQ(geometry.shrink(), shrink) << height << " x " << width;
         const auto fold = [&](ImageSize) { return geometry; };
         Image decoded;
-        RegionSink sink(fold, DecodeMode::fast, decoded);
+        RegionSink sink(fold, DecodeMode::fast, decoded, store_rows, stream);
         EXPECT_EQ(sink.region(1000, 1000).shrink, shrink);
-        RegionSink exact(fold, DecodeMode::exact, decoded);
+        RegionSink exact(fold, DecodeMode::exact, decoded, store_rows, stream);
         EXPECT_EQ(exact.region(1000, 1000).shrink, 1);
     }
     EXPECT_EQ(Geometry({500, 500}).shrink(), 1) << "an image without a resize keeps its size";
@@ -164,7 +168,7 @@ TEST(RegionSink, FastDecodingAsksForTheLargestShrinkThatLeavesEnough) {
 std::vector<std::uint8_t> of_shrunken_image(const Image& image, const Geometry& geometry, int shrink) {
     Image decoded;
     const auto fold = [&](ImageSize) { return geometry.shrunk(shrink); };
-    RegionSink sink(fold, DecodeMode::exact, decoded);
+    RegionSink sink(fold, DecodeMode::exact, decoded, store_rows, stream);
     decode(averaged(image.view(), shrink), sink, Answer::all);
     return finished(sink, decoded);
 }
@@ -178,15 +182,15 @@ TEST(RegionSink, FastDecodingIsExactOrNearlySo) {
         const Geometry geometry = random_geometry({image.height(), image.width()}, rng);
         const auto fold = [&](ImageSize) { return geometry; };
         Image decoded;
-        RegionSink plain(fold, DecodeMode::exact, decoded);
+        RegionSink plain(fold, DecodeMode::exact, decoded, store_rows, stream);
         decode(image, plain, Answer::all);
         const auto expected = finished(plain, decoded);
         for (const Answer answer : {Answer::region, Answer::all, Answer::unasked}) {
-            RegionSink sink(fold, DecodeMode::fast, decoded);
+            RegionSink sink(fold, DecodeMode::fast, decoded, store_rows, stream);
             decode(image, sink, answer);
             ASSERT_TRUE(finished(sink, decoded) == expected) << "trial " << trial;
         }
-        RegionSink sink(fold, DecodeMode::fast, decoded);
+        RegionSink sink(fold, DecodeMode::fast, decoded, store_rows, stream);
         const Region region = decode(image, sink, Answer::smaller);
         shrunk += region.shrink > 1 ? 1 : 0;
         const auto got = finished(sink, decoded);
@@ -213,11 +217,11 @@ TEST(RegionSink, AStartAnewForgetsTheOneBefore) {
         const Geometry geometry = random_geometry({image.height(), image.width()}, rng);
         const auto fold = [&](ImageSize) { return geometry; };
         Image decoded;
-        RegionSink plain(fold, DecodeMode::exact, decoded);
+        RegionSink plain(fold, DecodeMode::exact, decoded, store_rows, stream);
         decode(image, plain, Answer::all);
         const auto expected = finished(plain, decoded);
         for (const Answer second : {Answer::all, Answer::region, Answer::smaller}) {
-            RegionSink sink(fold, DecodeMode::fast, decoded);
+            RegionSink sink(fold, DecodeMode::fast, decoded, store_rows, stream);
             const Region region = sink.region(image.height(), image.width());
             shrunk += region.shrink > 1 ? 1 : 0;
             const Box smaller = shrunk_box(region.box, region.shrink);
@@ -242,7 +246,7 @@ TEST(RegionSink, RefusesRowsOfAnotherSize) {
         return geometry;
     };
     Image decoded;
-    RegionSink sink(fold, DecodeMode::exact, decoded);
+    RegionSink sink(fold, DecodeMode::exact, decoded, store_rows, stream);
     sink.region(40, 40);
     EXPECT_THROW(sink.start(10, 11, 3), InternalError);
 }
