@@ -21,8 +21,9 @@ std::string place_of(const std::string& data) {
         return shown_url(data);  // without a signature, which each run may have anew
     }
     std::error_code unknown;
-    const std::filesystem::path path = std::filesystem::weakly_canonical(data, unknown) / "";
-    return unknown ? data : path.lexically_normal().parent_path().string();
+    const std::filesystem::path absolute = std::filesystem::absolute(data, unknown);
+    const std::filesystem::path path = unknown ? absolute : std::filesystem::weakly_canonical(absolute, unknown);
+    return unknown ? data : (path / "").lexically_normal().parent_path().string();
 }
 
 }  // namespace
