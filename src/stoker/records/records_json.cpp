@@ -55,7 +55,8 @@ void fields(Of<TrainFacts> auto& train, const auto& visit) {
 
 void fields(Of<RunFacts> auto& facts, const auto& visit) {
     visit("writer", facts.writer, "rank", facts.rank, "world_size", facts.world_size, "program", facts.program,
-          "software", facts.software, "host", facts.host, "device", facts.device, "data", facts.data, "train", facts.train);
+          "software", facts.software, "host", facts.host, "device", facts.device, "data", facts.data, "train",
+          facts.train);
 }
 
 void fields(Of<SyncEntry> auto& sync, const auto& visit) {
