@@ -212,7 +212,7 @@ TEST(JpegIndex, KilledWritersLeaveAnIndexThatGrows) {
         ::kill(child, SIGKILL);
         ::waitpid(child, nullptr, 0);
         JpegIndex index(dir / "index");
-        EXPECT_GT(known(index, 3000).size(), 0U);  // each as it was added
+        EXPECT_GT(known(index, 3000).size(), 0U);
         const std::int64_t now = index.images();
         EXPECT_GT(now, kept);
         kept = now;

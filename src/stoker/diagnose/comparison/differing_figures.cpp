@@ -7,6 +7,7 @@
 
 #include "stoker/base/byte_text.h"
 #include "stoker/diagnose/comparison/differing_facts.h"
+#include "stoker/diagnose/counter_mean.h"
 
 namespace stoker {
 namespace {
@@ -44,18 +45,6 @@ std::string steps_text(double steps) {
 
 std::string seconds_text(double seconds) {
     return fmt::format("{:.3g} s", seconds);
-}
-
-double mean_of(const RankRecords& rank, std::optional<double> IntervalEntry::*counter) {
-    double sum = 0;
-    double seconds = 0;
-    for (const IntervalEntry& interval : rank.intervals) {
-        if (interval.*counter) {
-            sum += *(interval.*counter) * interval.seconds;
-            seconds += interval.seconds;
-        }
-    }
-    return seconds > 0 ? sum / seconds : 0;
 }
 
 void add_stages(const Side& a, const Side& b, Figures& figures) {
@@ -98,17 +87,17 @@ void add_load(const Side& a, const Side& b, Figures& figures) {
     constexpr double kShare = 0.1;
     figures.add("load.other_processes", "cores' time that other processes took", others_share(a.rank, a.summary),
                 others_share(b.rank, b.summary), kShare, share_text);
-    figures.add("load.steal", "cores' time that the hypervisor took", mean_of(a.rank, &IntervalEntry::steal_share),
-                mean_of(b.rank, &IntervalEntry::steal_share), kShare, share_text);
+    figures.add("load.steal", "cores' time that the hypervisor took", counter_mean(a.rank, &IntervalEntry::steal_share),
+                counter_mean(b.rank, &IntervalEntry::steal_share), kShare, share_text);
     figures.add("load.throttled", "periods in which the quota was used up",
-                mean_of(a.rank, &IntervalEntry::throttled_share), mean_of(b.rank, &IntervalEntry::throttled_share),
-                kShare, share_text);
+                counter_mean(a.rank, &IntervalEntry::throttled_share),
+                counter_mean(b.rank, &IntervalEntry::throttled_share), kShare, share_text);
     constexpr double kBytes = 1e6;  // a second
-    figures.add("load.swap", "swapped in", mean_of(a.rank, &IntervalEntry::swap_in_bytes_per_second),
-                mean_of(b.rank, &IntervalEntry::swap_in_bytes_per_second), kBytes,
+    figures.add("load.swap", "swapped in", counter_mean(a.rank, &IntervalEntry::swap_in_bytes_per_second),
+                counter_mean(b.rank, &IntervalEntry::swap_in_bytes_per_second), kBytes,
                 [](double bytes) { return byte_text(std::llround(std::clamp(bytes, 0.0, 9e18))) + "/s"; });
-    const double clock_a = mean_of(a.rank, &IntervalEntry::gpu_clock_share);
-    const double clock_b = mean_of(b.rank, &IntervalEntry::gpu_clock_share);
+    const double clock_a = counter_mean(a.rank, &IntervalEntry::gpu_clock_share);
+    const double clock_b = counter_mean(b.rank, &IntervalEntry::gpu_clock_share);
     if (clock_a > 0 && clock_b > 0) {
         figures.add("load.gpu_clock", "the GPU's clock", clock_a, clock_b, kShare / 2, share_text);
     }
@@ -197,8 +186,8 @@ double others_share(const RankRecords& rank, const RunSummary& run) {
 }
 
 double stolen_share(const RankRecords& rank) {
-    const double throttled = mean_of(rank, &IntervalEntry::throttled_share) / 2;  // as the rule counts it
-    return std::clamp(mean_of(rank, &IntervalEntry::steal_share) + throttled, 0.0, 1.0);
+    const double throttled = counter_mean(rank, &IntervalEntry::throttled_share) / 2;  // as the rule counts it
+    return std::clamp(counter_mean(rank, &IntervalEntry::steal_share) + throttled, 0.0, 1.0);
 }
 
 std::vector<Difference> differing_figures(const Side& a, const Side& b) {

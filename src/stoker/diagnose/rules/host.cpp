@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "stoker/diagnose/counter_mean.h"
 #include "stoker/diagnose/rules/lost_time.h"
 #include "stoker/diagnose/rules/run_summary.h"
 
@@ -12,19 +13,6 @@ namespace stoker {
 namespace {
 
 constexpr double kHostGain = 0.05;  // of the time
-
-// The mean of a counter over the rank's intervals, weighted by their length; empty if it was not measured.
-std::optional<double> mean_of(const RankRecords& rank, std::optional<double> IntervalEntry::*counter) {
-    double sum = 0;
-    double seconds = 0;
-    for (const IntervalEntry& interval : rank.intervals) {
-        if (interval.*counter) {
-            sum += *(interval.*counter) * interval.seconds;
-            seconds += interval.seconds;
-        }
-    }
-    return seconds > 0 ? std::optional(sum / seconds) : std::nullopt;
-}
 
 // The gain from `share` of the cores' time. On a GPU the host wins only the time in which the GPU waits for it: for
 // batches, or for work where a profile shows the GPU's idle time.
@@ -46,7 +34,7 @@ HostGain host_gain(const RankRecords& rank, const RunSummary& run, double share,
 }
 
 std::optional<Finding> throttled(const RunView&, const RankRecords& rank, const RunSummary& run) {
-    const double share = mean_of(rank, &IntervalEntry::throttled_share).value_or(0);
+    const double share = counter_mean(rank, &IntervalEntry::throttled_share);
     constexpr double kWarn = 0.1;
     if (share < kWarn) {
         return std::nullopt;
@@ -59,7 +47,7 @@ std::optional<Finding> throttled(const RunView&, const RankRecords& rank, const 
 }
 
 std::optional<Finding> stolen(const RunView&, const RankRecords& rank, const RunSummary& run) {
-    const double share = mean_of(rank, &IntervalEntry::steal_share).value_or(0);
+    const double share = counter_mean(rank, &IntervalEntry::steal_share);
     constexpr double kWarn = 0.1;
     if (share < kWarn) {
         return std::nullopt;
@@ -120,7 +108,7 @@ std::optional<Finding> memory_pressure(const RunView&, const RankRecords& rank, 
         faults += static_cast<double>(interval.major_faults.value_or(0));
         seconds += interval.seconds;
     }
-    const double swap = mean_of(rank, &IntervalEntry::swap_in_bytes_per_second).value_or(0);
+    const double swap = counter_mean(rank, &IntervalEntry::swap_in_bytes_per_second);
     const double limit = static_cast<double>(rank.facts.host.memory_bytes.value_or(0));
     const int ranks = std::max(1, rank.facts.host.ranks.value_or(1));  // they share the host's memory
     const double share = limit > 0 ? std::min(ranks * most / limit, 1.0) : 0;
