@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stoker import transforms as transforms
     from stoker._stoker import version as __version__
     from stoker._torchvision_data import ReadInCpp
+    from stoker.data_loader import DataLoader
     from stoker.dataset import Dataset, Field, open
     from stoker.errors import DataError, Error, InvalidArgument, IoError, TooManyBadSamples, Unsupported
     from stoker.export import export_training
@@ -33,6 +34,7 @@ __all__ = [
     "BadSample",
     "BadSampleWarning",
     "DataError",
+    "DataLoader",
     "Dataset",
     "Error",
     "Field",
@@ -55,6 +57,7 @@ __all__ = [
 _SUBMODULES = ("errors", "export", "torch", "transforms", "watch")
 _HOMES = {
     "_torchvision_data": ("ReadInCpp",),
+    "data_loader": ("DataLoader",),
     "dataset": ("Dataset", "Field", "open"),
     "errors": ("DataError", "Error", "InvalidArgument", "IoError", "TooManyBadSamples", "Unsupported"),
     "export": ("export_training",),

@@ -25,8 +25,9 @@ class DelayedWatch:
     name: "watch" or "bottleneck". paths: as for Watch. An error is a line on stderr: the program goes on.
     """
 
-    def __init__(self, name: str, paths: Sequence[Path | None]) -> None:
+    def __init__(self, name: str, paths: Sequence[Path | None], fix: dict[str, Any] | None = None) -> None:
         self._name = name
+        self._fix = fix  # arguments of FixOptions
         self._paths = paths
         self._pid = os.getpid()
         self._begun = False
@@ -77,7 +78,12 @@ class DelayedWatch:
         try:
             from stoker.watch.run import Watch
 
-            watch = Watch(*self._paths, profiled=self._name == "bottleneck", thread=threading.main_thread())
+            fix = None
+            if self._fix is not None:
+                from stoker.watch.fix.report import FixOptions
+
+                fix = FixOptions(**self._fix)
+            watch = Watch(*self._paths, profiled=self._name == "bottleneck", thread=threading.main_thread(), fix=fix)
             watch.start()
             self._watch = watch
         except Exception as error:

@@ -30,6 +30,7 @@ _EXAMPLE = """example:
 
 The verdict goes to stderr; stdout and the exit status are the program's own.
 docs/watch.md explains it."""
+_ALLOWED = ("numerics", "random")  # without torch, which fix.fixer loads
 _DESCRIPTIONS = {
     "watch": "Runs a PyTorch program unchanged, and says after its end what slowed it and what mends it.",
     "bottleneck": "As watch, with cProfile and torch.profiler in some of the steps: the functions and operators that "
@@ -57,11 +58,35 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("-o", "--report", type=Path, metavar="FILE", help="also write an HTML page with charts")
     parser.add_argument("--json", type=_json_path, metavar="FILE", help="also write the document of stoker diagnose --json")
     parser.add_argument("--keep", type=Path, metavar="DIR", help=f"keep the {kept} here, for stoker diagnose DIR")
+    if name == "watch":
+        _add_fix(parser)
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", help="the program to run")
     rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
     rest.required = False  # or before Python 3.12 the message for a missing SCRIPT also names ARGS
     return parser
+
+
+def _add_fix(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fix", action="store_true", help="try changes while the program runs, and keep those that pay")
+    parser.add_argument(
+        "--allow", action="append", default=[], choices=_ALLOWED, metavar="WORD",
+        help="with --fix also changes that alter numbers: numerics (pixels and weights are rounded otherwise), "
+        "random (random ops draw other numbers)",
+    )  # fmt: skip
+    parser.add_argument("--patch", type=Path, metavar="FILE", help="with --fix: write the patch of the script here")
+    parser.add_argument("--write", action="store_true", help="with --fix: apply the patch at the end")
+
+
+def _fix_of(options: argparse.Namespace) -> dict[str, Any] | None:
+    """None without --fix. Raises ValueError for options that need it."""
+    if not getattr(options, "fix", False):
+        given = [name for name in ("allow", "patch", "write") if getattr(options, name, None)]
+        if given:
+            raise ValueError(f"--{given[0]}: expected --fix with it")
+        return None
+    patch = None if options.patch is None else options.patch.absolute()
+    return {"allowed": frozenset(options.allow), "folder": Path.cwd(), "patch": patch, "write": options.write}
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -71,7 +96,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     for word in rest:
         attached = word.startswith("-m") and len(word) > 2  # -mpackage.train
         ours += ["-m", word[2:]] if attached else [word]
-        if word in ("-o", "--report", "--json", "--keep"):
+        if word in ("-o", "--report", "--json", "--keep", "--allow", "--patch"):
             ours += list(itertools.islice(rest, 1))
         elif word == "--":
             ours += list(itertools.islice(rest, 1))
@@ -210,6 +235,11 @@ def main(name: str, words: list[str]) -> int:
     if options.report is not None and options.report.suffix not in (".html", ".htm"):
         say(f"stoker {name}: --report: expected a file name that ends in .html, found {options.report}")
         return 2
+    try:
+        fix = _fix_of(options)
+    except ValueError as error:
+        say(f"stoker {name}: {error}")
+        return 2
     paths = (options.keep, options.report, options.json)
     whole = [None if path is None else path.absolute() for path in paths]  # the program may change its folder
     try:
@@ -218,7 +248,7 @@ def main(name: str, words: list[str]) -> int:
     except OSError as error:
         say(f"stoker {name}: {error}")
         return 2
-    watch = DelayedWatch(name, whole)
+    watch = DelayedWatch(name, whole, fix)
     watch.wait()
     status = _execute(code, names)
     watch.finish(status)

@@ -83,6 +83,7 @@ class Hooks:
         self._loader_noted = False
         self._all_optimizers = _AllOptimizers()
         self.after_step: Callable[[], None] | None = None  # called after each step that counts
+        self.begin_pass: Callable[[Any, Any], Any] = lambda loader, original: original(loader)
 
     def install(self) -> None:
         state = self._state
@@ -111,6 +112,10 @@ class Hooks:
             handle.remove()
         self._handles.clear()
 
+    def note_loader_again(self) -> None:
+        """In the next step: its settings have changed."""
+        self._loader_noted = False
+
     def end_discovery(self) -> None:
         self._modules.end_discovery()
 
@@ -129,7 +134,7 @@ class Hooks:
                 before = account.enter(WAIT)
                 start = account.since
                 try:
-                    iterator = original(loader)
+                    iterator = self.begin_pass(loader, original)
                 finally:
                     account.enter(before)
                 if isinstance(iterator, _BaseDataLoaderIter):

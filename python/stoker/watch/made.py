@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from stoker.watch.places import find_frames, place_of
-from stoker.watch.seen import PLACE, attribute_of, place_on
+from stoker.watch.seen import PLACE, SOURCE, attribute_of, place_on
 from stoker.watch.state import HookState
 
 
@@ -45,20 +45,23 @@ class MadeHooks:
     def _note(self, made: Any, frame: FrameType | None) -> None:
         own, package = find_frames(frame)
         place = place_of(own, package)
+        source = None if own is None or package is not None else (own.f_code.co_filename, own.f_lineno)
         if isinstance(made, DataLoader):
             if package is None:
                 self._loaders[id(made)] = made
             else:
-                place = self._first_place(attribute_of(made, "dataset")) or place
+                place, source = self._first_place(attribute_of(made, "dataset")) or (place, source)
         object.__setattr__(made, PLACE, place)  # past methods of its class, which may count attributes
+        object.__setattr__(made, SOURCE, source)
 
-    def _first_place(self, data: Any) -> str:
+    def _first_place(self, data: Any) -> tuple[str, Any] | None:
         """Lightning and Accelerate make a loader anew: the line to change is that of the program's own over its data.
 
-        Empty where several lines have made one.
+        None where several lines have made one.
         """
-        places = {place_on(own) for own in list(self._loaders.values()) if attribute_of(own, "dataset") is data}
-        return places.pop() if len(places) == 1 else ""
+        loaders = [own for own in list(self._loaders.values()) if attribute_of(own, "dataset") is data]
+        places = {(place_on(own), attribute_of(own, SOURCE)) for own in loaders}
+        return places.pop() if len(places) == 1 else None
 
 
 def _maker(made: Any, frame: FrameType | None) -> FrameType | None:

@@ -75,6 +75,15 @@ class RecordWriter:
         self.rows.paused = False
         self.begin()
 
+    def restart(self) -> None:
+        """Forgets all records: the program runs otherwise from now on."""
+        self.rows.take_lines(self._rank)
+        self._lines.clear()
+        os.ftruncate(self._file, 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        self._total = no_time()
+        self.begin()
+
     def _format_steps(self) -> None:
         lines, times = self.rows.take_lines(self._rank)
         self._lines.append(lines)

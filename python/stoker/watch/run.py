@@ -7,12 +7,14 @@ from pathlib import Path
 from threading import Thread
 
 from stoker._program import find_program
+from stoker.watch.fix.report import FixOptions, Report
 from stoker.watch.session import Session
 from stoker.watch.verdict import Verdict, print_verdict, say
 
 
 class Watch:
-    """profiled: `python -m stoker bottleneck`, with profilers in some of the steps. thread: None: the calling one."""
+    """profiled: `python -m stoker bottleneck`, with profilers in some of the steps. thread: None: the calling one. fix:
+    changes are tried."""
 
     def __init__(
         self,
@@ -22,13 +24,16 @@ class Watch:
         *,
         profiled: bool = False,
         thread: Thread | None = None,
+        fix: FixOptions | None = None,
     ) -> None:
         if report is not None and report.suffix not in (".html", ".htm"):
             raise ValueError(f"report: expected a file name that ends in .html, found {report}")
         if document is not None and document.suffix != ".json":
             raise ValueError(f"json: expected a file name that ends in .json, found {document}")
         self._name = "stoker bottleneck" if profiled else "stoker watch"
-        self._session = Session(keep, profiled, thread)
+        self._fix = fix
+        program = None if fix is None else find_program().absolute()
+        self._session = Session(keep, profiled, thread, program, frozenset() if fix is None else fix.allowed)
         self._idle = False  # nothing is watched here
         self._program: Path | None = None
         self._kept = keep is not None
@@ -51,6 +56,8 @@ class Watch:
         if Session.is_any_running():
             unwritten = "" if self._asked == 0 else "; no file that was asked for here is written"
             return f"this process is watched already: the other watch gives the verdict{unwritten}"
+        if self._fix is not None and self._session.rank.world_size > 1:
+            return "nothing is watched: --fix expected one process, found several ranks; watch them without --fix"
         try:
             self._program = find_program().absolute()  # better missed now than after hours, in another folder
         except FileNotFoundError as error:
@@ -82,6 +89,7 @@ class Watch:
         program = self._program or find_program()
         verdict = Verdict(program, self._session.folder.path, None if profiles is None else profiles.trace)
         print_verdict(verdict, self._name)
+        self._report_fixes(verdict)
         written = [str(self._session.folder.path)] if self._kept else []
         written += self._write(verdict.write_report, self._report)
         written += self._write(verdict.write_document, self._document)
@@ -92,6 +100,21 @@ class Watch:
         if profiles is not None:
             for problem in profiles.missing():
                 say(f"{self._name}: {problem}")
+
+    def _report_fixes(self, verdict: Verdict) -> None:
+        if self._fix is None or self._session.fixer is None:
+            return
+        report = Report(self._session.fixer.tried, self._fix.folder)
+        verdict.document["fix"] = report.document()
+        say("\n".join(["", *report.lines()]))
+        for problem in report.problems:
+            say(f"{self._name}: {problem}")
+        if report.patch:
+            say(f"\n{report.patch}".rstrip())
+            if self._fix.patch is not None:
+                self._fix.patch.write_text(report.patch)
+            if self._fix.write:
+                say(f"{self._name}: changed {', '.join(str(path) for path in report.write())}")
 
     def _write(self, write: Callable[[Path], None], path: Path | None) -> list[str]:
         """The paths written. The verdict is on stderr already; a file that cannot be written costs a line."""

@@ -24,6 +24,7 @@ from stoker.watch.facts import (
     train_facts,
 )
 from stoker.watch.fetch_clock import FetchClock, WorkerClocks, WorkerTarget
+from stoker.watch.fix.fixer import Fixer
 from stoker.watch.frames import hide_frames
 from stoker.watch.gpu_backlog import backlog_of
 from stoker.watch.gpu_clocks import clocks_of
@@ -69,17 +70,26 @@ class AlreadyWatched(RuntimeError):
 class Session:
     """Watches a thread, from `start` to `stop`. One at a time.
 
-    profiled: some steps run under cProfile and torch.profiler (profiles.py). thread: None: the calling one.
+    profiled: some steps run under cProfile and torch.profiler (profiles.py). thread: None: the calling one. program:
+    the path of `stoker`, if changes are to be tried (fix/). allowed: numerics, random.
     """
 
     def __init__(
-        self, keep: Path | None = None, profiled: bool = False, thread: threading.Thread | None = None
+        self,
+        keep: Path | None = None,
+        profiled: bool = False,
+        thread: threading.Thread | None = None,
+        program: Path | None = None,
+        allowed: frozenset[str] = frozenset(),
     ) -> None:
         self.rank = Rank.of_environment()
         self._keep = keep
         self._profiled = profiled
         self._thread = thread or threading.current_thread()
         self.profiles: Profiles | None = None
+        self._program = program
+        self._allowed = allowed
+        self.fixer: Fixer | None = None
         self._pid = os.getpid()
 
     @staticmethod
@@ -110,6 +120,11 @@ class Session:
         state.on_fault = self._give_up
         self._hooks = Hooks(state, own_clock, lambda: self.writer.syncs)
         self._hooks.after_step = self._after_step
+        if self._program is not None:
+            self.fixer = Fixer(self.folder.path, self._program, self._steps, self.writer, self._allowed)
+            self.fixer.restarted = self._restart
+            self._hooks.begin_pass = self.fixer.begin_pass
+        self._facts_due = False
         self._patches = Patches()
         target = WorkerTarget(str(self.folder.clocks), torch_worker._worker_loop)
         self._patches.replace(torch_worker, "_worker_loop", target)
@@ -132,6 +147,8 @@ class Session:
         if self.profiles is not None:
             self.profiles.stop()
         self.remove_hooks()
+        if self.fixer is not None:
+            self.fixer.finish()
         _current = None
         self._sampler.stop()
         try:
@@ -202,7 +219,7 @@ class Session:
         if self._thread_steps and steps == self._thread_steps[0]:
             self._thread_steps.pop(0)
             self._measure_threads()
-        if not self._thread_steps and self.profiles is None:
+        if not self._thread_steps and self.profiles is None and self.fixer is None:
             self._hooks.after_step = None
         if steps == _DISCOVERY_STEPS:
             self._hooks.end_discovery()
@@ -218,6 +235,22 @@ class Session:
             self._state.around = None
         if self.profiles is not None:
             self._turn(self.profiles, steps)
+        if self.fixer is not None:
+            self._let_fix(self.fixer)
+
+    def _let_fix(self, fixer: Fixer) -> None:
+        if self._facts_due:
+            self._facts_due = False
+            self._write_facts({})
+        with self._state.aside():
+            fixer.stepped(self._steps.optimizer)
+        self._account.take()  # the time that this took
+
+    def _restart(self) -> None:
+        """A change of the program is kept."""
+        self.writer.restart()
+        self._hooks.note_loader_again()
+        self._facts_due = True
 
     def _measure_threads(self) -> None:
         device = self.seen.device

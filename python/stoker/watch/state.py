@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import get_ident
 from types import FrameType, MethodType
 from typing import Any
@@ -40,6 +41,15 @@ class HookState:
 
     def here(self) -> bool:
         return get_ident() == self.thread
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within it, hooks pass everything on: work of the watch itself."""
+        thread, self.thread = self.thread, 0
+        try:
+            yield
+        finally:
+            self.thread = thread
 
     def fail(self, error: Exception) -> None:
         # Tracebacks hold frames of the program, and those its tensors.

@@ -22,6 +22,7 @@ class StepRows:
         self.until = 0  # a step that ends later calls `due`
         self.due: Callable[[], None] | None = None
         self.paused = False  # steps are counted, not kept
+        self.last: Times = []  # of the newest step
         self._numbers = array("q")
 
     def add(self, epoch: int, batches: int, samples: int, ready: int, copied: int, times: Times, now: int) -> None:
@@ -29,6 +30,7 @@ class StepRows:
         self.steps += 1
         self.batches += batches
         self.samples += samples
+        self.last = times
         if self.paused:
             return
         self._numbers.extend((epoch, samples, ready, copied, *times))

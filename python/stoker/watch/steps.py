@@ -83,6 +83,11 @@ class Steps:
         iterator = self.iterator
         return getattr(iterator, LOADER, None) if iterator is not None else None
 
+    @property
+    def optimizer(self) -> Any:
+        """The one whose steps count."""
+        return self._optimizer() if self._optimizer is not None else None
+
     def forget(self, module_id: int) -> None:
         """A module is gone."""
         self.trained.discard(module_id)

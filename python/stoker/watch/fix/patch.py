@@ -1,0 +1,130 @@
+"""Changes as edits of the program's source: keyword arguments of the calls that made a loader or an optimizer."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Edit:
+    """kind: the class that the call makes, if the program has no other name for it. arguments: new values of keyword
+    arguments. function: called in the place of the present one; None: the same."""
+
+    file: str
+    line: int
+    kind: str
+    arguments: Mapping[str, Any]
+    function: str | None = None
+
+
+class CannotEdit(ValueError):
+    """Why a source cannot be changed by a patch."""
+
+
+def edited(source: str, edits: list[Edit]) -> str:
+    """The source with all edits, of which several may be of one call. Raises CannotEdit."""
+    by_line: dict[int, list[Edit]] = {}
+    for edit in edits:
+        by_line.setdefault(edit.line, []).append(edit)
+    replaced: list[tuple[int, int, str]] = []
+    text = source.encode()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line.encode()))
+    tree = ast.parse(source)
+    for line, of_line in by_line.items():
+        call = _call_on(tree, line, of_line[0].kind)
+        arguments = {name: value for edit in of_line for name, value in edit.arguments.items()}
+        function = next((edit.function for edit in reversed(of_line) if edit.function), None)
+        replaced += _replacements(call, arguments, function, starts, text)
+        if function is not None and "." in function:
+            replaced.append(_import_of(tree, function.rpartition(".")[0], starts))
+    for begin, end, new in sorted(set(replaced), reverse=True):
+        text = text[:begin] + new.encode() + text[end:]
+    result = text.decode()
+    ast.parse(result)
+    return result
+
+
+def _call_on(tree: ast.Module, line: int, kind: str) -> ast.Call:
+    """The call of `kind` that a frame's line number lies in, or else the only call of a class there."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    around = [call for call in calls if call.lineno <= line <= (call.end_lineno or 0)]
+    found = [call for call in around if _name_of(call.func) == kind]
+    found = found or [call for call in around if _name_of(call.func)[:1].isupper()]
+    if len(found) > 1:  # of nested calls the inner one, whose first line is nearer
+        nearest = max(call.lineno for call in found)
+        found = [call for call in found if call.lineno == nearest]
+    if len(found) != 1:
+        raise CannotEdit(f"line {line} has {len(found) or 'no'} calls that could be meant")
+    return found[0]
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+
+
+def _replacements(
+    call: ast.Call, arguments: Mapping[str, Any], function: str | None, starts: list[int], text: bytes
+) -> list[tuple[int, int, str]]:
+    made: list[tuple[int, int, str]] = []
+    if function is not None:
+        made.append((*_span(call.func, starts), function))
+    given = {keyword.arg: keyword for keyword in call.keywords if keyword.arg is not None}
+    mappings = [keyword for keyword in call.keywords if keyword.arg is None]
+    missing = {name: value for name, value in arguments.items() if name not in given}
+    for name, value in arguments.items():
+        if name in given:
+            made.append((*_span(given[name].value, starts), repr(value)))
+    if missing and mappings:  # which may hold the same names
+        last = mappings[-1].value
+        begin, end = _span(last, starts)
+        items = ", ".join(f'"{name}": {value!r}' for name, value in missing.items())
+        made.append((begin, end, f"{{**{text[begin:end].decode()}, {items}}}"))
+    elif missing:
+        end = _span(call, starts)[1] - 1
+        before = text[:end].rstrip()
+        words = ", ".join(f"{name}={value!r}" for name, value in missing.items())
+        comma = "" if before.endswith((b"(", b",")) else ","
+        made.append((len(before), len(before), f"{comma}{'' if before.endswith(b'(') else ' '}{words}"))
+    return made
+
+
+def _import_of(tree: ast.Module, module: str, starts: list[int]) -> tuple[int, int, str]:
+    """Before the first import that is not of __future__."""
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__":
+            return starts[node.lineno - 1], starts[node.lineno - 1], f"import {module}\n"
+    raise CannotEdit("the file imports nothing")
+
+
+def _span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
+    """Positions of its bytes. Columns of ast count bytes."""
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+
+
+def patch_of(edits: list[Edit], folder: Path) -> tuple[str, dict[Path, str], list[str]]:
+    """A patch for `git apply` in `folder`, the new contents of the files, and what could not be edited, in words."""
+    patch, files, problems = "", {}, []
+    for name in dict.fromkeys(edit.file for edit in edits):
+        path = Path(name)
+        try:
+            before = path.read_bytes().decode()
+            after = edited(before, [edit for edit in edits if edit.file == name])
+        except (OSError, SyntaxError, ValueError) as error:
+            problems.append(f"{name}: {error}")
+            continue
+        shown = Path(os.path.relpath(path, folder)).as_posix()
+        lines = difflib.unified_diff(
+            before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{shown}", f"b/{shown}"
+        )
+        patch += "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        files[path] = after
+    return patch, files, problems

@@ -1,0 +1,83 @@
+"""Whether two ways give the same batch, and whether they do from the same random state."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Bit for bit: tensors and arrays of the same type and shape, in the same structure."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return _is_same_tensor(one, other)
+    if isinstance(one, Mapping):
+        return list(one) == list(other) and all(is_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    try:
+        return pickle.dumps(one) == pickle.dumps(other)
+    except Exception:  # objects of the program that cannot be compared
+        return False
+
+
+def _is_same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape or one.layout != other.layout:
+        return False
+    if one.layout is not torch.strided or one.is_quantized:
+        return bool(torch.equal(one, other))
+    one, other = one.detach().contiguous(), other.detach().contiguous()
+    return bool(torch.equal(one.view(-1).view(torch.uint8), other.view(-1).view(torch.uint8)))
+
+
+def difference(one: Any, other: Any) -> float:
+    """The largest difference of two batches of the same structure; infinite where structure or integers differ."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return float("inf")
+        if not one.is_floating_point():
+            return 0.0 if torch.equal(one, other) else float("inf")
+        return float((one - other).abs().max()) if one.numel() else 0.0
+    if isinstance(one, Mapping) and isinstance(other, Mapping) and list(one) == list(other):
+        return max((difference(one[key], other[key]) for key in one), default=0.0)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
+        return max(map(difference, one, other), default=0.0)
+    return 0.0 if is_same(one, other) else float("inf")
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """The global generators of `random`, NumPy and torch are afterwards as they were."""
+    numpy: Any = sys.modules.get("numpy.random")
+    states = random.getstate(), torch.get_rng_state(), None if numpy is None else numpy.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        torch.set_rng_state(states[1])
+        if numpy is not None:
+            numpy.set_state(states[2])
+
+
+class Seeded:
+    """The indices of a batch that is loaded from a given random state, which is put back afterwards."""
+
+    def __init__(self, index: Any, seed: int) -> None:
+        self.index = index
+        self.seed = seed
+
+    def load(self, fetch: Callable[[Any], Any]) -> Any:
+        with kept_random_state():
+            random.seed(self.seed)
+            torch.manual_seed(self.seed)
+            numpy: Any = sys.modules.get("numpy.random")
+            if numpy is not None:
+                numpy.seed(self.seed % (1 << 32))
+            return fetch(self.index)

@@ -1,0 +1,160 @@
+"""The iterator that a program's loop holds in the place of torch's. It gives the same batches, and changes between ways
+to load them at the borders of batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from stoker.watch.fix.order import Order
+from stoker.watch.fix.same import Seeded, difference, is_same
+from stoker.watch.fix.ways import Way
+
+CHECKED = 3  # batches that both ways load before a change is measured
+_SEED = 1_000_003
+
+
+class Sameness(Enum):
+    """How the batches of a changed way differ from those of the way before."""
+
+    SAME = "the same batches"
+    CLOSE = "values that are rounded otherwise"
+    RANDOM = "random numbers that the way before does not draw"
+    OTHER = "other samples"
+
+
+class Check:
+    """Compares the next batches of two ways. The program gets those of the first."""
+
+    def __init__(self, other: Way, tolerance: float, draws: bool) -> None:
+        """tolerance: of values. draws: the other way draws its own random numbers: only labels can be compared."""
+        self.found = Sameness.SAME
+        self.error: Exception | None = None  # of the other way
+        self.seconds = 0.0  # that the other way took for the newest batch
+        self._other = other
+        self._tolerance = tolerance
+        self._draws = draws
+        self._left = CHECKED
+
+    def next(self, own: Way, index: Any) -> Any:
+        """The batch as `own` loads it."""
+        for way in (own, self._other):
+            way.feed(index)
+        batch = own.next()
+        start = perf_counter()
+        try:
+            other = self._other.next()
+            self.seconds = perf_counter() - start
+            self._compare(own, index, batch, other)
+        except Exception as error:
+            self.error = error
+            self._left = 0
+        return batch
+
+    @property
+    def is_over(self) -> bool:
+        return self._left == 0
+
+    def _compare(self, own: Way, index: Any, batch: Any, other: Any) -> None:
+        found = Sameness.SAME if is_same(batch, other) else self._kind_of_difference(own, index, batch, other)
+        order = list(Sameness)
+        self.found = max(self.found, found, key=order.index)
+        self._left = 0 if self.found == Sameness.OTHER else self._left - 1
+
+    def _kind_of_difference(self, own: Way, index: Any, batch: Any, other: Any) -> Sameness:
+        if self._draws:
+            return Sameness.RANDOM if _same_but_values(batch, other) else Sameness.OTHER
+        if self._tolerance and difference(batch, other) <= self._tolerance:
+            return Sameness.CLOSE
+        seeded = []
+        for way in (own, self._other):
+            way.feed(Seeded(index, _SEED + self._left))
+            seeded.append(way.next())
+        return Sameness.RANDOM if is_same(*seeded) else Sameness.OTHER
+
+
+def _same_but_values(one: Any, other: Any) -> bool:
+    """Whether integers such as labels are the same, and other values have the same type and shape."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and one.shape == other.shape and (one.is_floating_point() or is_same(one, other))
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_same_but_values, one, other))
+    return is_same(one, other)
+
+
+class SwitchIterator(_BaseDataLoaderIter):
+    """failed: asked for another way when one has raised an error; None: the error is the program's."""
+
+    def __init__(self, loader: Any, order: Order, way: Way, failed: Callable[[Way, Exception], Way | None]) -> None:
+        # Not that of the base, which draws a random number: it was drawn already.
+        self.order = order
+        self.way = self.base = way  # base: with which the pass begins
+        self._then: Way | None = None
+        self._check: Check | None = None
+        self._failed = failed
+        self._loader = loader
+        self._sampler_iter: Any = order
+        self._num_yielded = 0
+        self._persistent_workers = loader.persistent_workers
+        self._dataset_kind = loader._dataset_kind
+        self._IterableDataset_len_called = None
+        self._index_sampler = loader._index_sampler
+        self._profile_name = f"enumerate(DataLoader)#{type(way.inner).__name__}.__next__"
+
+    @property
+    def _num_workers(self) -> int:  # type: ignore[override]
+        return self.way.workers
+
+    def turn_to(self, way: Way) -> None:
+        """The batches after those that the present way has in work come from `way`."""
+        if way is not self.way:
+            self.way.close()
+            self._then = way
+
+    def check(self, check: Check) -> None:
+        """The present way's next batches are compared. It then waits for `turn_to`, or goes on by `proceed`."""
+        self.way.close()
+        self._check = check
+
+    def proceed(self) -> None:
+        self._check = None
+        self.way.open()
+
+    def restart(self, way: Way) -> None:
+        """As `turn_to`, where the present way has failed."""
+        self.order.give_back(self.way.forget())
+        self._then = self._check = None
+        self.way = way
+        way.open()
+
+    def _next_data(self) -> Any:
+        if self.way.pending == 0 and self._then is not None:
+            self.way, self._then = self._then, None
+            self.way.open()
+        if self.way.pending == 0 and self._check is not None:
+            if not self._check.is_over and (index := self.order.take_or_none()) is not None:
+                return self._check.next(self.way, index)
+            self.proceed()  # at the order's end, the pass ends as it does without us
+        way = self.way
+        try:
+            return way.next()
+        except StopIteration:
+            raise
+        except Exception as error:
+            instead = self._failed(way, error)
+            if instead is None:
+                raise
+        self.restart(instead)
+        return instead.next()
+
+    def __getattr__(self, name: str) -> Any:
+        """What programs and the watch read of torch's iterator, such as its queues."""
+        if name.startswith("__") or name == "way":
+            raise AttributeError(name)
+        return getattr(self.way.inner, name)
