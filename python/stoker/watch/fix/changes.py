@@ -138,7 +138,20 @@ class OptimizerChange:
         return f"optimizer(..., {self.kernel}=True)"
 
 
-Change = LoaderChange | OptimizerChange
+@dataclass
+class ThreadsChange:
+    """Another number of threads for torch's operations on the CPU."""
+
+    rule: str
+    predicted: Prediction
+    threads: int
+
+    @property
+    def name(self) -> str:
+        return f"torch.set_num_threads({self.threads})"
+
+
+Change = LoaderChange | OptimizerChange | ThreadsChange
 
 
 def changes_of(findings: list[dict[str, Any]], loader: Any, now: Settings, optimizer: Any) -> list[Change]:
@@ -159,6 +172,9 @@ def changes_of(findings: list[dict[str, Any]], loader: Any, now: Settings, optim
         predicted = Prediction(gain["low"], gain["expected"], gain["high"])
         if loader is not None:
             found += _of_loader(rule, predicted, finding, now, samples)
+        threads = re.search(r"torch\.set_num_threads\((\d+)\)", (finding["fix"] or {}).get("code") or "")
+        if threads:
+            found.append(ThreadsChange(rule, predicted, int(threads[1])))
         if rule == "single-tensor-optimizer" and optimizer is not None:
             found += [OptimizerChange(rule, predicted, kernel) for kernel in ("fused", "foreach")]
     return found

@@ -4,6 +4,7 @@ taken back.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from stoker.watch.account import CHECKPOINT
-from stoker.watch.fix.changes import Change, LoaderChange, OptimizerChange, changes_of
+from stoker.watch.fix.changes import Change, LoaderChange, OptimizerChange, ThreadsChange, changes_of
 from stoker.watch.fix.findings import Question
 from stoker.watch.fix.kernels import has_kernel, set_kernel, updates_alike
 from stoker.watch.fix.order import Order
@@ -200,6 +201,8 @@ class Fixer:
             try:
                 if isinstance(fresh[0], LoaderChange):
                     yield from self._try_loader(tried, fresh[0])
+                elif isinstance(fresh[0], ThreadsChange):
+                    yield from self._try_threads(tried, fresh[0])
                 else:
                     yield from self._try_optimizer(tried, fresh[0], optimizer)
                 for _ in range(_SETTLING if tried.kept else 0):
@@ -338,9 +341,23 @@ class Fixer:
             tried.reason = "not measured: weights are rounded otherwise; --allow numerics"
             return
         former = [(group.get("foreach"), group.get("fused")) for group in optimizer.param_groups]
+        yield from self._switch_on(
+            tried, lambda changed: set_kernel(optimizer, change.kernel if changed else former)
+        )
+
+    def _try_threads(self, tried: Tried, change: ThreadsChange) -> Steady:
+        tried.source = _main_script()
+        if "numerics" not in self._allowed:
+            tried.reason = "not measured: sums are rounded otherwise; --allow numerics"
+            return
+        former = torch.get_num_threads()
+        yield from self._switch_on(tried, lambda changed: torch.set_num_threads(change.threads if changed else former))
+
+    def _switch_on(self, tried: Tried, switch: Callable[[bool], None]) -> Steady:
+        """Measures what is switched on and off between steps, and leaves it on where it pays."""
 
         def turn(changed: bool) -> Generator[None, None, float]:
-            set_kernel(optimizer, change.kernel if changed else former)
+            switch(changed)
             counted: list[float] = []
             while not _is_enough(len(counted), sum(counted)):
                 yield
@@ -348,7 +365,7 @@ class Fixer:
             return _mean_of(counted)
 
         yield from self._measure(tried, turn)
-        set_kernel(optimizer, change.kernel if tried.kept else former)
+        switch(tried.kept)
 
     def _measure(self, tried: Tried, turn: Callable[[bool], Generator[None, None, float]]) -> Steady:
         trial = Trial()
@@ -379,6 +396,11 @@ def _note(iterator: SwitchIterator, change: LoaderChange | None) -> None:
 def _key(loader: Any) -> Any:
     """A program may make its loader anew for each pass, on the same line."""
     return attribute_of(loader, PLACE) or id(loader)
+
+
+def _main_script() -> tuple[str, int] | None:
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return (file, 0) if isinstance(file, str) else None
 
 
 def _is_enough(steps: int, seconds: float) -> bool:

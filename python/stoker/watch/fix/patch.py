@@ -14,13 +14,15 @@ from typing import Any
 @dataclass(frozen=True)
 class Edit:
     """kind: the class that the call makes, if the program has no other name for it. arguments: new values of keyword
-    arguments. function: called in the place of the present one; None: the same."""
+    arguments. function: called in the place of the present one; None: the same. statement: a line of its own in their
+    place, after the import of torch."""
 
     file: str
     line: int
     kind: str
     arguments: Mapping[str, Any]
     function: str | None = None
+    statement: str = ""
 
 
 class CannotEdit(ValueError):
@@ -28,23 +30,21 @@ class CannotEdit(ValueError):
 
 
 def edited(source: str, edits: list[Edit]) -> str:
-    """The source with all edits, of which several may be of one call. Raises CannotEdit."""
-    by_line: dict[int, list[Edit]] = {}
-    for edit in edits:
-        by_line.setdefault(edit.line, []).append(edit)
+    """The source with all edits, of different calls. Raises CannotEdit."""
     replaced: list[tuple[int, int, str]] = []
     text = source.encode()
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line.encode()))
     tree = ast.parse(source)
-    for line, of_line in by_line.items():
-        call = _call_on(tree, line, of_line[0].kind)
-        arguments = {name: value for edit in of_line for name, value in edit.arguments.items()}
-        function = next((edit.function for edit in reversed(of_line) if edit.function), None)
-        replaced += _replacements(call, arguments, function, starts, text)
-        if function is not None and "." in function:
-            replaced.append(_import_of(tree, function.rpartition(".")[0], starts))
+    for edit in edits:
+        if edit.statement:
+            replaced.append(_after_torch(tree, edit.statement, starts))
+            continue
+        call = _call_on(tree, edit.line, edit.kind)
+        replaced += _replacements(call, edit.arguments, edit.function, starts, text)
+        if edit.function is not None and "." in edit.function:
+            replaced.append(_import_of(tree, edit.function.rpartition(".")[0], starts))
     for begin, end, new in sorted(set(replaced), reverse=True):
         text = text[:begin] + new.encode() + text[end:]
     result = text.decode()
@@ -102,6 +102,15 @@ def _import_of(tree: ast.Module, module: str, starts: list[int]) -> tuple[int, i
         if isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__":
             return starts[node.lineno - 1], starts[node.lineno - 1], f"import {module}\n"
     raise CannotEdit("the file imports nothing")
+
+
+def _after_torch(tree: ast.Module, statement: str, starts: list[int]) -> tuple[int, int, str]:
+    """After the last import at the head of the file, which has torch."""
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    if not any(alias.name == "torch" and alias.asname is None for node in imports for alias in node.names):
+        raise CannotEdit("the file does not import torch by this name")
+    line = imports[-1].end_lineno or 0
+    return starts[line], starts[line], f"{statement}\n"
 
 
 def _span(node: ast.expr, starts: list[int]) -> tuple[int, int]:

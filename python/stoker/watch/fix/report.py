@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stoker.watch.fix.changes import LoaderChange
+from stoker.watch.fix.changes import LoaderChange, ThreadsChange
 from stoker.watch.fix.fixer import Tried
 from stoker.watch.fix.patch import Edit, patch_of
 
@@ -67,6 +67,9 @@ def _edits(tried: list[Tried]) -> list[Edit]:
     edits: dict[tuple[str, int], Edit] = {}
     for one in tried:
         if not one.kept or one.source is None:
+            continue
+        if isinstance(one.change, ThreadsChange):
+            edits[one.source] = Edit(*one.source, "", {}, statement=one.change.name)
             continue
         in_cpp = isinstance(one.change, LoaderChange) and one.change.samples is not None
         function = "stoker.DataLoader" if in_cpp else None

@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -52,32 +53,44 @@ def difference(one: Any, other: Any) -> float:
     return 0.0 if is_same(one, other) else float("inf")
 
 
+@dataclass(frozen=True)
+class RandomState:
+    """The global generators of `random`, NumPy and torch."""
+
+    python: Any
+    torch: torch.Tensor
+    numpy: Any  # None: the program has not loaded it
+
+    @staticmethod
+    def now() -> RandomState:
+        numpy: Any = sys.modules.get("numpy.random")
+        return RandomState(random.getstate(), torch.get_rng_state(), None if numpy is None else numpy.get_state())
+
+    def restore(self) -> None:
+        random.setstate(self.python)
+        torch.set_rng_state(self.torch)
+        if self.numpy is not None:
+            sys.modules["numpy.random"].set_state(self.numpy)  # type: ignore[attr-defined]
+
+
 @contextmanager
 def kept_random_state() -> Iterator[None]:
-    """The global generators of `random`, NumPy and torch are afterwards as they were."""
-    numpy: Any = sys.modules.get("numpy.random")
-    states = random.getstate(), torch.get_rng_state(), None if numpy is None else numpy.get_state()
+    """The generators are afterwards as they were."""
+    state = RandomState.now()
     try:
         yield
     finally:
-        random.setstate(states[0])
-        torch.set_rng_state(states[1])
-        if numpy is not None:
-            numpy.set_state(states[2])
+        state.restore()
 
 
-class Seeded:
-    """The indices of a batch that is loaded from a given random state, which is put back afterwards."""
+class Replayed:
+    """The indices of a batch that a worker loads from a given random state, and then puts back its own."""
 
-    def __init__(self, index: Any, seed: int) -> None:
+    def __init__(self, index: Any, state: RandomState) -> None:
         self.index = index
-        self.seed = seed
+        self.state = state
 
     def load(self, fetch: Callable[[Any], Any]) -> Any:
         with kept_random_state():
-            random.seed(self.seed)
-            torch.manual_seed(self.seed)
-            numpy: Any = sys.modules.get("numpy.random")
-            if numpy is not None:
-                numpy.seed(self.seed % (1 << 32))
+            self.state.restore()
             return fetch(self.index)

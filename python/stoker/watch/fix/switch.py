@@ -13,11 +13,10 @@ import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from stoker.watch.fix.order import Order
-from stoker.watch.fix.same import Seeded, difference, is_same
+from stoker.watch.fix.same import RandomState, Replayed, difference, is_same
 from stoker.watch.fix.ways import Way
 
 CHECKED = 3  # batches that both ways load before a change is measured
-_SEED = 1_000_003
 
 
 class Sameness(Enum):
@@ -46,12 +45,13 @@ class Check:
         """The batch as `own` loads it."""
         for way in (own, self._other):
             way.feed(index)
+        state = RandomState.now()
         batch = own.next()
         start = perf_counter()
         try:
             other = self._other.next()
             self.seconds = perf_counter() - start
-            self._compare(own, index, batch, other)
+            self._compare(own, Replayed(index, state), batch, other)
         except Exception as error:
             self.error = error
             self._left = 0
@@ -61,22 +61,23 @@ class Check:
     def is_over(self) -> bool:
         return self._left == 0
 
-    def _compare(self, own: Way, index: Any, batch: Any, other: Any) -> None:
-        found = Sameness.SAME if is_same(batch, other) else self._kind_of_difference(own, index, batch, other)
+    def _compare(self, own: Way, again: Replayed, batch: Any, other: Any) -> None:
+        found = Sameness.SAME if is_same(batch, other) else self._kind_of_difference(own, again, batch, other)
         order = list(Sameness)
         self.found = max(self.found, found, key=order.index)
         self._left = 0 if self.found == Sameness.OTHER else self._left - 1
 
-    def _kind_of_difference(self, own: Way, index: Any, batch: Any, other: Any) -> Sameness:
+    def _kind_of_difference(self, own: Way, again: Replayed, batch: Any, other: Any) -> Sameness:
         if self._draws:
             return Sameness.RANDOM if _same_but_values(batch, other) else Sameness.OTHER
         if self._tolerance and difference(batch, other) <= self._tolerance:
             return Sameness.CLOSE
-        seeded = []
-        for way in (own, self._other):
-            way.feed(Seeded(index, _SEED + self._left))
-            seeded.append(way.next())
-        return Sameness.RANDOM if is_same(*seeded) else Sameness.OTHER
+        # The program's own way never loads a batch twice: its data set may count.
+        loads = [batch] if own.workers == 0 else []
+        for _ in range(2):
+            self._other.feed(again)
+            loads.append(self._other.next())
+        return Sameness.RANDOM if all(is_same(loads[0], load) for load in loads) else Sameness.OTHER
 
 
 def _same_but_values(one: Any, other: Any) -> bool:

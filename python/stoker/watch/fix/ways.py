@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from stoker.watch.fix.order import Gate, Order
-from stoker.watch.fix.same import Seeded, kept_random_state
+from stoker.watch.fix.same import kept_random_state
 
 Settings = dict[str, Any]  # keyword arguments of a DataLoader
 
@@ -96,17 +96,9 @@ class TorchWay:
 
     def next(self) -> Any:
         gate = self._gate
-        if self.workers == 0 and gate.wanted and isinstance(gate.wanted[0], Seeded):
-            return gate.wanted.popleft().load(self._load)
         data = self.inner._next_data()
         if gate.given:
             gate.given.popleft()
-        return data
-
-    def _load(self, index: Any) -> Any:
-        self._gate.wanted.appendleft(index)
-        data = self.inner._next_data()
-        self._gate.given.pop()
         return data
 
     def forget(self) -> list[Any]:
