@@ -1,6 +1,6 @@
 # `python -m stoker watch --fix` of programs with a planted bottleneck: the right change is kept, others are taken back,
-# and the program's batches and random numbers stay those of a run without a watch. Samples sleep, so that workers help on
-# a busy machine, too.
+# and the program's batches and random numbers stay those of a run without a watch. Samples sleep, so that workers also
+# help on a busy machine.
 import json
 import subprocess
 

@@ -26,7 +26,7 @@ _SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRand
 
 Facts = dict[str, Any]
 PLACE = "_stoker_place"  # on a loader or an optimizer: the line that made it (made.py)
-SOURCE = "_stoker_source"  # likewise: its file and number, where it is the program's own
+SOURCE = "_stoker_source"  # likewise: file and number of a line of the program
 
 
 def known(**values: Any) -> Facts:

@@ -93,7 +93,7 @@ class CppWay:
         self._open = self._batches(self.order.take_all())
 
     def close(self) -> None:
-        """What no one has asked for yet goes back, as its pixels cost nothing but time."""
+        """Batches that were not asked for go back: their pixels cost nothing but time."""
         if self._open is not None:
             self.order.give_back(list(self._open.left))
             self._open = None

@@ -1,4 +1,4 @@
-"""Asks `stoker diagnose` for the findings of a program that still runs, in a thread of its own."""
+"""Asks `stoker diagnose` for the findings of a program that still runs, in a separate thread."""
 
 from __future__ import annotations
 

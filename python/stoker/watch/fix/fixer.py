@@ -335,7 +335,7 @@ class Fixer:
     def _try_optimizer(self, tried: Tried, change: OptimizerChange, optimizer: Any) -> Steady:
         tried.source, tried.kind = attribute_of(optimizer, SOURCE), type(optimizer).__name__
         if not has_kernel(optimizer, change.kernel):
-            tried.reason = "not tried: this optimizer has no such implementation"
+            tried.reason = "not tried: torch lacks it for this optimizer"
             return
         if "numerics" not in self._allowed and not updates_alike(optimizer, change.kernel):
             tried.reason = "not measured: weights are rounded otherwise; --allow numerics"

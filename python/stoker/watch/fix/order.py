@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Order:
-    """One pass of a sampler. What a way could not load comes again."""
+    """One pass of a sampler. Batches that a way could not load come again."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
         self._batches = batches

@@ -53,7 +53,7 @@ def edited(source: str, edits: list[Edit]) -> str:
 
 
 def _call_on(tree: ast.Module, line: int, kind: str) -> ast.Call:
-    """The call of `kind` that a frame's line number lies in, or else the only call of a class there."""
+    """The call of `kind` around a frame's line number, or else the only call of a class there."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     around = [call for call in calls if call.lineno <= line <= (call.end_lineno or 0)]
     found = [call for call in around if _name_of(call.func) == kind]

@@ -1,4 +1,4 @@
-"""The table of what was tried, and the patch, for a terminal and for the JSON document."""
+"""The table of tried changes, and the patch, for a terminal and for the JSON document."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Report:
         self._tried = tried
         self.patch, self.files, self.problems = patch_of(_edits(tried), folder)
         unplaced = [one.change.name for one in tried if one.kept and one.source is None]
-        self.problems += [f"{name}: a package makes this call, so the patch has no line for it" for name in unplaced]
+        self.problems += [f"{name}: a package makes this call, so the patch leaves it out" for name in unplaced]
 
     def lines(self) -> list[str]:
         if not self._tried:
-            return ["nothing was tried: no finding that a change of loader or optimizer mends"]
+            return ["nothing was tried: no finding asks for another loader, optimizer or number of threads"]
         width = max(len(one.change.name) for one in self._tried)
         lines = [f"{'change':{width}}  predicted  measured               kept"]
         for one in self._tried:

@@ -119,7 +119,7 @@ class SwitchIterator(_BaseDataLoaderIter):
             self._then = way
 
     def check(self, check: Check) -> None:
-        """The present way's next batches are compared. It then waits for `turn_to`, or goes on by `proceed`."""
+        """The present way's next batches are compared. Then `turn_to` or `proceed` follows."""
         self.way.close()
         self._check = check
 
@@ -128,7 +128,7 @@ class SwitchIterator(_BaseDataLoaderIter):
         self.way.open()
 
     def restart(self, way: Way) -> None:
-        """As `turn_to`, where the present way has failed."""
+        """As `turn_to`, after the present way has failed."""
         self.order.give_back(self.way.forget())
         self._then = self._check = None
         self.way = way
