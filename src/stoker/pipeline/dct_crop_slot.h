@@ -79,6 +79,7 @@ struct DctCropGroup {
     std::int64_t first = 0;
     std::int64_t count = 0;
     std::uint32_t rows = 0;  // the largest numbers of one crop
+    std::uint32_t pieces = 0;
     std::uint32_t pixels = 0;
 };
 
