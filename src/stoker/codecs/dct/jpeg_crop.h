@@ -1,20 +1,21 @@
 // The crop of a plain JPEG (dct_crop.h): the pieces of its scan that a box needs, still Huffman-coded, which a device
 // decodes by the entry points of the image. It is one piece of memory, aligned to kDctCropAlignment:
-//   DctCrop, JpegScan, its pieces (JpegPiece), then the pieces' bytes without stuffed zeros, and kScanPadding
+//   DctCrop, JpegScan, its pieces (JpegPiece), then the pieces' bytes without stuffed zeros, and some zeros,
+//   because a block may run beyond its piece
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #include "stoker/codecs/dct/dct_crop.h"
-#include "stoker/codecs/jpeg/huffman_reader.h"
-#include "stoker/codecs/jpeg/jpeg_reader.h"
+#include "stoker/codecs/jpeg/entry_points.h"
 
 namespace stoker {
+
+inline constexpr int kMostMcuBlocks = 10;  // T.81, B.2.3
 
 // The codes of a Huffman table (huffman_table.h).
 struct JpegCodes {
@@ -38,7 +39,7 @@ struct JpegMcuBlock {
 struct JpegScan {
     std::uint32_t bytes = 0;  // their place in the crop; a multiple of 4
     std::uint32_t mcu_blocks = 0;
-    JpegMcuBlock blocks[kMaxMcuBlocks] = {};
+    JpegMcuBlock blocks[kMostMcuBlocks] = {};
     JpegCodes codes[4] = {};  // two of DC, two of AC
 };
 
@@ -60,6 +61,11 @@ static_assert(std::is_trivially_copyable_v<JpegScan> && std::is_trivially_copyab
 // Use one per thread; it reuses its memory.
 class JpegCropper {
   public:
+    JpegCropper();
+    JpegCropper(JpegCropper&&) noexcept;
+    JpegCropper& operator=(JpegCropper&&) noexcept;
+    ~JpegCropper();
+
     // Throws DataError where JpegDecoder does. The caller keeps the image alive until the last call of `crop`.
     ImageInfo open(std::span<const std::byte> jpeg);
 
@@ -69,17 +75,8 @@ class JpegCropper {
     std::span<const std::byte> crop(const Box& box, EntryPoints points, std::size_t most);
 
   private:
-    std::span<const std::byte> crop_pieces(const Box& box, std::size_t most);
-    void set_scan(std::size_t bytes);
-
-    JpegReader reader_;
-    std::optional<JpegReader::Session> session_;
-    JpegFrame frame_;
-    HuffmanReader huffman_;
-    EntryPointSlot points_;
-    DctCrop head_;
-    JpegScan scan_;
-    Buffer whole_;
+    struct State;
+    std::unique_ptr<State> state_;  // null before the first image
 };
 
 }  // namespace stoker
