@@ -1,5 +1,5 @@
-// The batches of a loader whose images a device decodes, made by the reference implementation, beside those of the
-// ordinary loader.
+// Compares the batches of a loader whose images a device decodes, made by the reference implementation, with those of
+// the ordinary loader.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -47,7 +47,7 @@ class DeviceCopier {
     // in a slot as long as any of them lives; a caller that keeps them takes further slots, which stay with the copier.
     // If not all slots fit into the device's memory, the copier uses those that do, at least one. Throws
     // InvalidArgument for a field that the batch does not have, or a ragged one, and DataError for a JPEG that does not
-    // fit its entry points: a batch of which the device decodes JPEGs is waited for.
+    // fit its entry points: it waits for the decoding of a batch with JPEGs.
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
 
   private:

@@ -27,8 +27,8 @@ std::string why_ops_stay(const Transform& transform, const std::vector<OpSpec>& 
     return transform.options().channels == 1 ? "data.channels = 1 is done on the CPU" : "";
 }
 
-// Whether a device can decode the image: those of a JPEG with restart markers are the workers', too, but its header
-// does not show them.
+// Whether a device can decode the image. Workers also decode JPEGs with restart markers, which their headers may not
+// show.
 bool has_crops(const Sample& sample, bool indexed, Decoder& decoder) {
     return sample.encoded && (sniff_dct(sample.bytes) ||
                               (indexed && is_indexed_jpeg(sample.bytes) && !decoder.info(sample.bytes).progressive));
