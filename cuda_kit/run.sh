@@ -203,6 +203,13 @@ run_bench() {
         done
         check bench-decode-pcie "$python" "$kit/decode_rate.py" "$out/bench-decode-device.log" \
             "$out/bench-loader-device.log"
+        # From the JPEGs, which the GPU decodes by the entry points of the index.
+        check index-photos stoker index data/photos
+        for on in cpu device; do
+            check "bench-decode-jpegs-$on" stoker train recipes/imagefolder_resnet18.toml "${feed[@]}" \
+                --set data.train=data/photos --set model.name=mlp --set "data.decode_on=$on" \
+                --out "$out/runs/decode-jpegs-$on"
+        done
         check bench-pipeline stoker bench pipeline --data data/photos --json
     else
         skip bench-pipeline "no data/photos in the kit"

@@ -70,7 +70,8 @@ ImageOptions image_options(const Dataset& dataset, const BenchPipelineArguments&
     if (options.decode_on == "cpu") {
         return PixelImages{};
     }
-    const DctCropPlan plan = plan_dct_crops(dataset, training_transform(options), training_ops(options));
+    const DctCropPlan plan =
+        plan_dct_crops(dataset, training_transform(options), training_ops(options), options.jpeg_index);
     if (plan.crop_bytes == 0) {
         throw InvalidArgument({.where = "--decode-on",
                                .expected = fmt::format("\"cpu\" for {}", dataset.path()),

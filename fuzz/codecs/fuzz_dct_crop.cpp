@@ -28,7 +28,7 @@ bool decodes_cut(DctCropper& cropper, std::span<const std::byte> record, const C
     const std::size_t samples = (head.samples + kDctCropAlignment - 1) / kDctCropAlignment * kDctCropAlignment;
     const std::size_t pixels = (image.bytes() + kDctCropAlignment - 1) / kDctCropAlignment * kDctCropAlignment;
     std::vector<std::byte> memory(samples + pixels + crop.size());
-    const DctCropPlace place{.crop = samples + pixels, .samples = 0, .pixels = samples};
+    DctCropPlace place{.crop = samples + pixels, .samples = 0, .pixels = samples};
     std::ranges::copy(crop, memory.begin() + static_cast<std::ptrdiff_t>(place.crop));
     dct_pixels({.memory = memory.data(), .places = &place, .n = 1, .rows = head.rows});
     std::memcpy(image.view().data, memory.data() + place.pixels, image.bytes());

@@ -1,5 +1,5 @@
-// Records that are decoded behind their copy: the floats of the ordinary loader, on the CPU, during steps without a
-// fault (fake_streams.h), and on a real GPU by the kernels.
+// Records, and JPEGs with an index, that are decoded behind their copy: the floats of the ordinary loader, on the CPU,
+// during steps without a fault (fake_streams.h), and on a real GPU by the kernels.
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,13 @@
 #include <thread>
 
 #include "bridge/fake_streams.h"
+#include "pipeline/jpeg_dataset.h"
 #include "pipeline/record_dataset.h"
 #include "stoker/bridge/device_copier.h"
 #include "stoker/bridge/device_images.h"
 #include "stoker/bridge/pixels.h"
 #include "stoker/pipeline/loader.h"
+#include "support/temp_dir.h"
 
 namespace stoker {
 namespace {
@@ -122,6 +124,85 @@ TEST(DeviceDecode, IsTheHostsWhereTheDeviceIsFull) {
     expect_floats_of_the_host(loaders, at::kCPU, at::kFloat, streams);
     EXPECT_THAT(streams->faults(), IsEmpty());
     EXPECT_EQ(streams->allocations(), 1);
+}
+
+// JPEGs with all their entry points in an index; or with points of one image that are not its own.
+struct JpegLoader {
+    explicit JpegLoader(const at::Device& device, bool wrong_points = false, const PackedImages* images = &kPacked) {
+        auto index = std::make_shared<JpegIndex>(dir / "index");
+        dataset->index_all(*index);
+        if (wrong_points) {
+            const JpegKey key = jpeg_key(dataset->jpegs[2]);
+            EntryPoints points = index->find(key);
+            ++points.points.at(points.points.size() / 2).dc[0];
+            index = std::make_shared<JpegIndex>(dir / "wrong");
+            index->add(key, points);
+            index->flush();
+        }
+        LoaderOptions options{.batch_size = 5, .workers = 2, .seed = 4, .jpeg_index = index};
+        options.epochs = 1;
+        if (images != nullptr) {
+            options.images = *images;
+            options.allocator = &slot_allocator(device, true);
+        }
+        const Transform transform(std::vector<Op>{Resize{.size = ImageSize{24, 20}}, kImageNetNormalize});
+        loader = std::make_unique<Loader>(dataset, transform, options);
+    }
+
+    inline static const PackedImages kPacked{.crop_bytes = 40000};
+    testing::TempDir dir;
+    std::shared_ptr<testing::JpegDataset> dataset = std::make_shared<testing::JpegDataset>(20);
+    std::unique_ptr<Loader> loader;
+};
+
+void expect_jpegs_of_the_host(const at::Device& device, const std::shared_ptr<DeviceStreams>& streams = nullptr) {
+    JpegLoader own(device);
+    JpegLoader plain(at::kCPU, /*wrong_points=*/false, nullptr);
+    DeviceCopier host(at::kCPU);
+    DeviceCopier copier(device, {}, streams);
+    while (const auto batch = own.loader->next()) {
+        DeviceBatch made = copier.copy(batch);
+        normalize_pixels(made, at::kFloat);
+        EXPECT_TRUE(at::equal(made.input.cpu(), host.copy(plain.loader->next()).input));
+    }
+    own.loader->set_workers(0);  // a worker adds its times after its last task
+    EXPECT_EQ(own.loader->stats().workers.on_device, 16) << "four have restart markers or are progressive";
+}
+
+// The batch with the damaged image is not given to a step.
+void expect_damage_is_seen(const at::Device& device, const std::shared_ptr<DeviceStreams>& streams = nullptr) {
+    JpegLoader damaged(device, /*wrong_points=*/true);
+    DeviceCopier copier(device, {}, streams);
+    std::string seen;
+    while (const auto batch = damaged.loader->next()) {
+        try {
+            copier.copy(batch);
+        } catch (const DataError& error) {
+            seen += error.what();
+        }
+    }
+    EXPECT_THAT(seen, ::testing::StartsWith("[jpegs/002] expected a JPEG that fits its entry points"));
+}
+
+TEST(DeviceDecode, JpegsBecomeTheFloatsOfTheLoader) {
+    expect_jpegs_of_the_host(at::kCPU);
+    const auto streams = std::make_shared<FakeStreams>();
+    expect_jpegs_of_the_host(at::kCPU, streams);
+    EXPECT_THAT(streams->faults(), IsEmpty());
+}
+
+TEST(DeviceDecode, AJpegThatDoesNotFitItsPointsIsAnError) {
+    expect_damage_is_seen(at::kCPU);
+    expect_damage_is_seen(at::kCPU, std::make_shared<FakeStreams>());
+}
+
+TEST(DeviceDecodeCuda, JpegsBecomeTheFloatsOfTheLoader) {
+    const at::Device device = pick_device("auto");
+    if (!device.is_cuda() || !why_no_decoder_on(device).empty()) {
+        GTEST_SKIP() << "no CUDA device, or built without nvcc";
+    }
+    expect_jpegs_of_the_host(device);
+    expect_damage_is_seen(device);
 }
 
 TEST(DeviceDecode, IsRefusedOnACpu) {

@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "pipeline/deferred_images_support.h"
 #include "pipeline/record_dataset.h"
 #include "stoker/base/error.h"
 #include "stoker/codecs/encode.h"
@@ -19,106 +20,17 @@ namespace stoker::deferred_images_test {
 namespace {
 
 using testing::Bytes;
+using testing::Counts;
+using testing::decoded;
+using testing::expect_the_bytes_of_the_host;
 using ::testing::HasSubstr;
+using testing::host_options;
+using testing::kPacked;
+using testing::kShared;
+using testing::Made;
 using testing::RecordDataset;
 using testing::RecordsWithFields;
-
-constexpr std::size_t kScratch = 1 << 16;  // several groups for each batch
-
-struct Made {
-    std::vector<std::vector<std::uint8_t>> fields;  // of fixed sizes: the images of each view, the labels, ...
-    std::vector<std::string> keys;
-    std::vector<std::string> bad;
-
-    bool operator==(const Made&) const = default;
-};
-
-struct Counts {
-    int crops = 0;
-    int samples = 0;
-    std::size_t groups = 0;
-};
-
-std::vector<std::uint8_t> bytes_of(const TensorView& view) {
-    const auto* const data = reinterpret_cast<const std::uint8_t*>(view.data);
-    return {data, data + view.bytes()};
-}
-
-// The images that a device makes of a field.
-std::vector<std::uint8_t> decoded(Batch& batch, std::size_t at, Counts& counts) {
-    const DeferredDecode& deferred = *batch.fields()[at].deferred->decode;
-    const DctCropSlot slot = batch.crop_slot(at);
-    const std::size_t used = batch.used_bytes(batch.fields()[at].name);
-    EXPECT_LE(used, batch.fields()[at].sample_bytes() * static_cast<std::size_t>(batch.size()));
-    std::vector<std::byte> memory(used + kScratch);
-    std::vector<std::uint8_t> out(deferred.image_bytes() * static_cast<std::size_t>(batch.size()), 0xEE);
-    const std::vector<DctCropGroup> groups = plan_groups(slot, batch.size(), used, kScratch);
-    std::copy_n(slot.memory(), used, memory.begin());
-    make_images(
-        {.decode = deferred, .memory = memory.data(), .samples = batch.size(), .groups = groups, .out = out.data()});
-    for (std::int64_t i = 0; i < batch.size(); ++i) {
-        counts.crops += slot.places()[i].crop != 0 ? 1 : 0;
-        ++counts.samples;
-    }
-    counts.groups += groups.size();
-    return out;
-}
-
-std::vector<Made> see_epochs(Loader& loader, int epochs, Counts& counts) {
-    std::vector<Made> seen;
-    while (epochs > 0) {
-        const auto batch = loader.next();
-        if (batch == nullptr) {
-            --epochs;
-            continue;
-        }
-        Made made;
-        for (std::size_t at = 0; at < batch->fields().size(); ++at) {
-            const FieldSpec& spec = batch->fields()[at];
-            if (!spec.ragged) {
-                made.fields.push_back(spec.deferred && spec.deferred->decode ? decoded(*batch, at, counts)
-                                                                             : bytes_of(batch->field(spec.name)));
-            }
-        }
-        for (std::int64_t i = 0; i < batch->size(); ++i) {
-            made.keys.push_back(batch->payload(kKeyField, i));
-        }
-        for (const BadSample& bad : batch->bad_samples()) {
-            made.bad.push_back(
-                fmt::format("{} {} {} {} {}", bad.item, bad.index, bad.key, bad.reason, bad.replaced_by.value_or(-1)));
-        }
-        seen.push_back(std::move(made));
-    }
-    return seen;
-}
-
-LoaderOptions host_options(int workers = 2) {
-    return {.batch_size = 8,
-            .workers = workers,
-            .seed = 4,
-            .bad_samples = 10,
-            .images = PixelImages{.dtype = {}},
-            .views = 2};
-}
-
-const PackedImages kPacked{.crop_bytes = 20000};
-const PackedImages kShared{.crop_bytes = 20000, .shared = true};
-
-Counts expect_the_bytes_of_the_host(const std::shared_ptr<const Dataset>& dataset, const Transform& transform,
-                                    LoaderOptions options, const PackedImages& packed = kPacked) {
-    Loader host(dataset, transform, options);
-    options.images = packed;
-    Loader own(dataset, transform, options);
-    EXPECT_EQ(own.image_shape(), host.image_shape());
-    Counts counts;
-    const std::vector<Made> expected = see_epochs(host, 2, counts);
-    const std::vector<Made> made = see_epochs(own, 2, counts);
-    EXPECT_EQ(made.size(), expected.size());
-    for (std::size_t i = 0; i < std::min(made.size(), expected.size()); ++i) {
-        EXPECT_TRUE(made[i] == expected[i]) << "batch " << i;
-    }
-    return counts;
-}
+using testing::see_epochs;
 
 std::vector<Transform> op_lists() {
     const PixelOp erasing = RandomErasing{.value = Color{1, 2, 3, 4}};
@@ -419,7 +331,7 @@ TEST(DeferredImages, ASampleThatTakesTwiceIsABug) {
 }
 
 std::string why_not(const std::vector<OpSpec>& specs, const TransformOptions& options = {}) {
-    return plan_dct_crops(RecordDataset(5), Transform(specs, options), specs).why_not;
+    return plan_dct_crops(RecordDataset(5), Transform(specs, options), specs, false).why_not;
 }
 
 TEST(DeferredImages, ThePlanNamesWhatADeviceCannotDo) {
@@ -444,9 +356,9 @@ TEST(DeferredImages, ThePlanNamesWhatADeviceCannotDo) {
     EXPECT_EQ(why_not({crop}, {.decode = DecodeMode::fast}), "data.decode = \"fast\" is done on the CPU");
     RecordDataset jpegs(5);
     jpegs.records = jpegs.jpegs;
-    EXPECT_THAT(plan_dct_crops(jpegs, Transform(), {}).why_not, HasSubstr("stoker pack --codec dct"));
-    EXPECT_EQ(plan_dct_crops(jpegs, Transform(), {}).crop_bytes, 0);
-    EXPECT_GT(plan_dct_crops(RecordDataset(5), Transform(), {}).crop_bytes, 1000);
+    EXPECT_THAT(plan_dct_crops(jpegs, Transform(), {}, false).why_not, HasSubstr("stoker pack --codec dct"));
+    EXPECT_EQ(plan_dct_crops(jpegs, Transform(), {}, false).crop_bytes, 0);
+    EXPECT_GT(plan_dct_crops(RecordDataset(5), Transform(), {}, false).crop_bytes, 1000);
 }
 
 // Samples from `first_failure` on are on a disk that fails.
@@ -468,8 +380,9 @@ class FailingRecords final : public Dataset {
 };
 
 TEST(DeferredImages, ThePlanNamesTheFailureWhereItCanReadNothing) {
-    EXPECT_GT(plan_dct_crops(FailingRecords(1), Transform(), {}).crop_bytes, 1000) << "the loader reports the others";
-    EXPECT_THAT([] { plan_dct_crops(FailingRecords(0), Transform(), {}); },
+    EXPECT_GT(plan_dct_crops(FailingRecords(1), Transform(), {}, false).crop_bytes, 1000)
+        << "the loader reports the others";
+    EXPECT_THAT([] { plan_dct_crops(FailingRecords(0), Transform(), {}, false); },
                 ::testing::ThrowsMessage<IoError>(HasSubstr("the disk failed")));
 }
 

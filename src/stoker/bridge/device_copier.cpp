@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "stoker/base/error.h"
 #include "stoker/bridge/tensor.h"
 #include "stoker/bridge/torch_error.h"
 #include "stoker/pipeline/transforms/device_ops.h"
@@ -52,6 +53,19 @@ std::int64_t aligned_bytes(const at::Tensor& tensor) {
     return (bytes_in(tensor) + kStep - 1) / kStep * kStep;
 }
 
+// `places`: the beginning of the field's DctCropSlot, behind the decoding. Throws DataError.
+void require_undamaged(Batch& batch, const at::Tensor& places) {
+    const auto* const all = static_cast<const DctCropPlace*>(places.const_data_ptr());
+    const auto* const found =
+        std::find_if(all, all + batch.size(), [](const auto& place) { return place.damaged != 0; });
+    if (found != all + batch.size()) {
+        throw DataError({}, {.where = batch.payload(kKeyField, found - all),
+                             .expected = "a JPEG that fits its entry points",
+                             .got = "other bits on the device",
+                             .hint = "memory or the index of JPEGs is damaged; data.jpeg_index = false does without"});
+    }
+}
+
 at::Tensor decoded_on_host(Batch& batch, std::size_t at, const at::Tensor& slot) {
     const std::int64_t bytes = aligned_bytes(slot);
     const at::Tensor memory = at::empty({bytes + kMostDecoded}, at::kByte);
@@ -59,6 +73,7 @@ at::Tensor decoded_on_host(Batch& batch, std::size_t at, const at::Tensor& slot)
     const DeferredImages deferred = images_in(batch, at, bytes, memory, images);
     std::memcpy(memory.data_ptr(), slot.data_ptr(), batch.used_bytes(batch.fields()[at].name));
     make_images(deferred);
+    require_undamaged(batch, memory);
     return images;
 }
 
@@ -318,6 +333,12 @@ void DeviceCopier::decode(Batch& batch, const Field& field, const at::Tensor& to
         streams_->copy(part(decoder_memory_, range), part(host, range), batch.pinned());
     }
     streams_->make_images(images);
+    // A JPEG's damage must be known before a step uses the image. This waits for the decoding, during earlier steps.
+    if (std::ranges::any_of(images.groups, [](const DctCropGroup& group) { return group.pieces > 0; })) {
+        const at::Tensor places = at::empty({batch.size() * std::int64_t{sizeof(DctCropPlace)}}, at::kByte);
+        streams_->copy(places, decoder_memory_.narrow(0, 0, places.numel()), /*pinned=*/false);
+        require_undamaged(batch, places);
+    }
 }
 
 std::int64_t bytes_of(const Batch& batch, const BatchFields& fields) {

@@ -46,7 +46,8 @@ class DeviceCopier {
     // batch then has as bytes. The batch is held until it is copied, or the loader would overwrite it. Its tensors lie
     // in a slot as long as any of them lives; a caller that keeps them takes further slots, which stay with the copier.
     // If not all slots fit into the device's memory, the copier uses those that do, at least one. Throws
-    // InvalidArgument for a field that the batch does not have, or a ragged one.
+    // InvalidArgument for a field that the batch does not have, or a ragged one, and DataError for a JPEG that does not
+    // fit its entry points: it waits for the decoding of a batch with JPEGs.
     DeviceBatch copy(const std::shared_ptr<Batch>& batch);
 
   private:

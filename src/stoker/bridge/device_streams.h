@@ -22,13 +22,13 @@ class StreamEvent {
     virtual void wait() const = 0;
 };
 
-// All functions queue their work and return; none waits for the device, except a copy from pageable memory.
+// All functions queue their work and return; none waits for the device, except a copy from or to pageable memory.
 class DeviceStreams {
   public:
     virtual ~DeviceStreams() = default;
     // uint8 (bytes) on the device, allocated and freed in the order of `steps`, as all tensors of a step.
     virtual at::Tensor allocate(std::int64_t bytes) = 0;
-    // Copies on `copies` from the host's memory to the device's: same shape, strides and type.
+    // Copies on `copies` from the host's memory to the device's, or back: same shape, strides and type.
     virtual void copy(const at::Tensor& to, const at::Tensor& from, bool pinned) = 0;
     // Makes images on `copies`; all memory is the device's.
     virtual void make_images(const DeferredImages& images) = 0;

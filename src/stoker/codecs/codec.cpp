@@ -210,8 +210,7 @@ struct Decoder::State {
     }
 
     bool uses_index(std::span<const std::byte> bytes) const {
-        return index != nullptr && bytes.size() >= kLeastIndexedBytes && sniff_codec(bytes) == Codec::jpeg &&
-               (index->takes_points() || index->bytes() > 0);
+        return index != nullptr && is_indexed_jpeg(bytes) && (index->takes_points() || index->bytes() > 0);
     }
 
     void decode_indexed(std::span<const std::byte> bytes, RowSink& sink) {
@@ -235,6 +234,10 @@ struct Decoder::State {
     }
 };
 
+bool is_indexed_jpeg(std::span<const std::byte> bytes) {
+    return bytes.size() >= kLeastIndexedBytes && sniff_codec(bytes) == Codec::jpeg;
+}
+
 Decoder::Decoder() : state_(std::make_unique<State>()) {}
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
@@ -249,8 +252,12 @@ void Decoder::use_index(JpegIndex* index) {
     state_->index = index;
 }
 
+EntryPoints Decoder::known_points(std::span<const std::byte> bytes) {
+    return state_->uses_index(bytes) ? state_->index->find(jpeg_key(bytes)) : EntryPoints{};
+}
+
 bool Decoder::index_jpeg(std::span<const std::byte> bytes, JpegIndex& index) {
-    if (bytes.size() < kLeastIndexedBytes || sniff_codec(bytes) != Codec::jpeg) {
+    if (!is_indexed_jpeg(bytes)) {
         return false;
     }
     const JpegKey key = jpeg_key(bytes);

@@ -15,6 +15,7 @@
 namespace stoker {
 
 class JpegIndex;
+struct EntryPoints;
 
 enum class Codec { jpeg, png, dct, dct_zstd, webp, bmp, pnm, tiff, avif, heic, jxl, gif, jpeg2000, dct_ans };
 
@@ -43,6 +44,9 @@ struct DecodeOptions {
 // Images with more pixels than this are refused before any memory is allocated.
 inline constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
 
+// True for a JPEG that an index may keep the entry points of, by its first bytes and its size.
+bool is_indexed_jpeg(std::span<const std::byte> bytes);
+
 class Decoder {
   public:
     Decoder();
@@ -67,6 +71,8 @@ class Decoder {
 
     // Entry points of JPEGs are looked up there and kept there; null: nowhere. Must stay valid.
     void use_index(JpegIndex* index);
+    // The entry points that the index has of these bytes; empty if there are none, or no index.
+    EntryPoints known_points(std::span<const std::byte> bytes);
     // Adds the entry points of a JPEG to the index, without decoding its pixels. Returns false if it has none: it is
     // small, has restart markers, or is not baseline. Throws DataError.
     bool index_jpeg(std::span<const std::byte> bytes, JpegIndex& index);

@@ -1,5 +1,5 @@
-// The crops of a sample take at most about the bytes of its record, whatever the ops crop. A slot has room for a
-// quarter more than the mean of a few records; a batch that needs even more has some of its images made by the host.
+// The crops of a sample take at most about the bytes of its record or JPEG, whatever the ops crop. A slot has room for
+// a quarter more than the mean of a few records; a batch that needs even more has some of its images made by the host.
 #include "stoker/pipeline/dct_crop_plan.h"
 
 #include <algorithm>
@@ -27,9 +27,17 @@ std::string why_ops_stay(const Transform& transform, const std::vector<OpSpec>& 
     return transform.options().channels == 1 ? "data.channels = 1 is done on the CPU" : "";
 }
 
+// Whether a device can decode the image. Workers also decode JPEGs with restart markers, which their headers may not
+// show.
+bool has_crops(const Sample& sample, bool indexed, Decoder& decoder) {
+    return sample.encoded && (sniff_dct(sample.bytes) ||
+                              (indexed && is_indexed_jpeg(sample.bytes) && !decoder.info(sample.bytes).progressive));
+}
+
 }  // namespace
 
-DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs) {
+DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
+                           bool indexed) {
     if (!dataset.has_image()) {
         return {.crop_bytes = 0, .why_not = "its samples have no image"};
     }
@@ -37,6 +45,8 @@ DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, c
         return {.crop_bytes = 0, .why_not = std::move(why)};
     }
     Sample sample;
+    Decoder decoder;
+    bool has_crop = false;
     std::int64_t good = 0;
     std::int64_t records = 0;
     std::int64_t bytes = 0;
@@ -50,6 +60,7 @@ DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, c
         try {
             try {
                 read_sample(dataset, index, sample);
+                has_crop = has_crops(sample, indexed, decoder);
             } catch (...) {
                 rethrow_located(dataset, index);
             }
@@ -60,7 +71,7 @@ DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, c
             continue;
         }
         ++good;
-        if (sample.encoded && sniff_dct(sample.bytes)) {
+        if (has_crop) {
             ++records;
             bytes += static_cast<std::int64_t>(sample.bytes.size());
         }
@@ -70,7 +81,9 @@ DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, c
     }
     if (records == 0) {
         return {.crop_bytes = 0,
-                .why_not = "its images are no dct records: `stoker pack --codec dct` makes them of JPEGs"};
+                .why_not =
+                    "its images are neither dct records, which `stoker pack --codec dct` makes of JPEGs, nor "
+                    "baseline JPEGs of 8 KiB and more with data.jpeg_index"};
     }
     return {.crop_bytes = std::min(bytes / records * 5 / 4, kMostBytes), .why_not = ""};
 }

@@ -16,7 +16,9 @@ struct DctCropPlan {
     std::string why_not;
 };
 
-// Reads a few samples. `specs`: the recipe entries of the transform's ops, for the reason.
-DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs);
+// Reads a few samples. `specs`: the recipe entries of the transform's ops, for the reason. `indexed`: the loader has an
+// index of JPEGs, so that a device can decode plain ones.
+DctCropPlan plan_dct_crops(const Dataset& dataset, const Transform& transform, const std::vector<OpSpec>& specs,
+                           bool indexed);
 
 }  // namespace stoker

@@ -111,6 +111,7 @@ std::vector<DctCropGroup> plan_groups(const DctCropSlot& slot, std::int64_t samp
             at += bytes.sum();
             DctCropGroup& group = groups.back();
             group.rows = std::max(group.rows, crop.rows);
+            group.pieces = std::max(group.pieces, crop.pieces);
             group.pixels = std::max(group.pixels, static_cast<std::uint32_t>(crop.box.height * crop.box.width));
         }
         ++groups.back().count;

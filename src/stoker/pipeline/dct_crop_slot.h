@@ -1,6 +1,6 @@
 // The memory of a batch's image field whose images a device decodes (DeferredDecode). All samples of the batch share
 // it:
-//   DctCropPlace (n), AssembleDraw (n), then the samples' crops of dct records, or their pixels, in any order
+//   DctCropPlace (n), AssembleDraw (n), then the samples' crops of dct records or JPEGs, or their pixels, in any order
 // A sample has pixels if the host made them. Numbers in it are places in this memory. If workers and the device
 // share the decoding (DeferredDecode::shared), each sample has a place for its pixels, in order, and the crops come
 // behind: a batch without crops is one block of images, and needs no device to make them.
@@ -79,6 +79,7 @@ struct DctCropGroup {
     std::int64_t first = 0;
     std::int64_t count = 0;
     std::uint32_t rows = 0;  // the largest numbers of one crop
+    std::uint32_t pieces = 0;
     std::uint32_t pixels = 0;
 };
 

@@ -17,6 +17,7 @@ void for_each_group(const DeferredImages& images, const Decode& decode, const Fi
                 .places = slot.places() + group.first,
                 .n = static_cast<int>(group.count),
                 .rows = group.rows,
+                .pieces = group.pieces,
                 .pixels = group.pixels});
         const AssembleDraw* const draws = slot.draws() + group.first;
         std::uint8_t* const out = images.out + static_cast<std::size_t>(group.first) * deferred.image_bytes();

@@ -152,9 +152,10 @@ std::vector<SchemaKey> data_keys() {
         one_of("data.decode", at(&DataRecipe::decode), {"exact", "fast"},
                "`fast`: images that a resize makes smaller may be decoded at 1/2, 1/4 or 1/8 of their size")
             .in_python({"Literal[\"exact\", \"fast\"]", "engine"}),
-        one_of("data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
-               "where dct records become pixels; `device`: on the GPU; `auto`: on the CPU, and on the GPU where the "
-               "workers fall behind the steps"),
+        one_of(
+            "data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
+            "the side that makes pixels of dct records and of JPEGs of the index; `device`: the GPU; `auto`: the CPU, "
+            "and the GPU where the workers fall behind the steps"),
         integer("data.frames", at(&DataRecipe::frames), {0, 65535},
                 "clips and volumes: the frames of a sample, (T, C, H, W), from a random place on, in evaluation and "
                 "without `shuffle` from the middle; arrays of three sides are then (T, H, W), and a folder of images "

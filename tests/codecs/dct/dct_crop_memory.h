@@ -13,6 +13,7 @@ struct DctCropMemory {
     std::vector<DctCropPlace> places;
     std::vector<Box> boxes;
     std::uint32_t rows = 0;
+    std::uint32_t pieces = 0;
     std::uint32_t pixels = 0;
 
     void add(std::span<const std::byte> crop) {
@@ -28,6 +29,7 @@ struct DctCropMemory {
         const auto area = static_cast<std::uint32_t>(head.box.height * head.box.width);
         boxes.push_back(head.box);
         rows = std::max(rows, head.rows);
+        pieces = std::max(pieces, head.pieces);
         pixels = std::max(pixels, area);
         place.samples = take(head.samples);
         place.pixels = take(std::size_t{3} * area);
@@ -43,6 +45,7 @@ struct DctCropMemory {
                 .places = places.data(),
                 .n = static_cast<int>(places.size()),
                 .rows = rows,
+                .pieces = pieces,
                 .pixels = pixels};
     }
     ConstImageView image(std::size_t i) const {

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "stoker/codecs/jpeg/plane_plan.h"
-
 namespace stoker {
 namespace {
 
@@ -32,6 +30,25 @@ DctCropPlane plane_of(const FrameComponent& component, const PlanePlan& plan, st
 
 }  // namespace
 
+CropMcus plan_crop(const JpegFrame& frame, const Box& box, DctCrop& head, PlanePlan (&plans)[3]) {
+    head = {.box = box,
+            .color = static_cast<std::uint32_t>(frame.color),
+            .components = static_cast<std::uint32_t>(frame.components)};
+    CropMcus mcus{.row = frame.mcus_high, .column = frame.mcus_wide};
+    for (int c = 0; c < frame.components; ++c) {
+        const FrameComponent& component = frame.component[JpegFrame::at(c)];
+        const PlanePlan& plan = plans[c] = plan_plane(frame, component, box, 1);
+        head.planes[c] = plane_of(component, plan, head.samples);
+        const int rows = plan.last_row / kBlockSide - plan.first_row / kBlockSide + 1;  // of blocks
+        head.samples += static_cast<std::uint32_t>(kBlockSize * rows * plan.blocks);
+        mcus.row = std::min(mcus.row, plan.first_row / (kBlockSide * component.v));
+        mcus.end_row = std::max(mcus.end_row, plan.last_row / (kBlockSide * component.v) + 1);
+        mcus.column = std::min(mcus.column, plan.first_block / component.h);
+        mcus.end_column = std::max(mcus.end_column, (plan.first_block + plan.blocks - 1) / component.h + 1);
+    }
+    return mcus;
+}
+
 ImageInfo DctCropper::open(std::span<const std::byte> record) {
     blocks_.open(record);
     return dct_info(blocks_.header());
@@ -39,24 +56,11 @@ ImageInfo DctCropper::open(std::span<const std::byte> record) {
 
 std::span<const std::byte> DctCropper::crop(const Box& box, std::size_t most) {
     const JpegFrame& frame = blocks_.header().frame;
-    head_ = {.box = box,
-             .color = static_cast<std::uint32_t>(frame.color),
-             .components = static_cast<std::uint32_t>(frame.components)};
     rows_.clear();
     bytes_.clear();
     PlanePlan plans[3];
-    int mcu_row = frame.mcus_high;
-    int mcu_end = 0;
-    for (int c = 0; c < frame.components; ++c) {
-        const FrameComponent& component = frame.component[JpegFrame::at(c)];
-        const PlanePlan& plan = plans[c] = plan_plane(frame, component, box, 1);
-        head_.planes[c] = plane_of(component, plan, head_.samples);
-        const int rows = plan.last_row / kBlockSide - plan.first_row / kBlockSide + 1;  // of blocks
-        head_.samples += static_cast<std::uint32_t>(kBlockSize * rows * plan.blocks);
-        mcu_row = std::min(mcu_row, plan.first_row / (kBlockSide * component.v));
-        mcu_end = std::max(mcu_end, plan.last_row / (kBlockSide * component.v) + 1);
-    }
-    for (; mcu_row < mcu_end; ++mcu_row) {
+    const CropMcus mcus = plan_crop(frame, box, head_, plans);
+    for (int mcu_row = mcus.row; mcu_row < mcus.end_row; ++mcu_row) {
         for (int c = 0; c < frame.components; ++c) {
             const int v = frame.component[JpegFrame::at(c)].v;
             for (int row = mcu_row * v; row < (mcu_row + 1) * v; ++row) {

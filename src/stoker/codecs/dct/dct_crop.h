@@ -1,6 +1,7 @@
 // A crop: the part of a dct record that a box of an image needs; a device decodes it without checks. The host checks
 // all that a decoder checks, so a crop is as good as its decoded pixels; its coefficients are still packed. Only the
-// blocks that the box needs are in it. It is one piece of memory, aligned to kDctCropAlignment:
+// blocks that the box needs are in it. A crop of a JPEG has pieces of its scan instead of rows (jpeg_crop.h). It is one
+// piece of memory, aligned to kDctCropAlignment:
 //   DctCrop, then its rows (DctCropRow), then the bytes of each row:
 //     dc       int16 per block, not a difference
 //     lengths  a byte per block: the number of its mask bytes
@@ -18,6 +19,7 @@
 #include "stoker/base/image.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/codecs/dct/dct_blocks.h"
+#include "stoker/codecs/jpeg/plane_plan.h"
 
 namespace stoker {
 
@@ -56,10 +58,22 @@ struct DctCrop {
     std::uint32_t components = 0;
     std::uint32_t rows = 0;
     std::uint32_t samples = 0;  // of all planes
+    std::uint32_t pieces = 0;   // of a JPEG's scan; it has no rows
     DctCropPlane planes[3] = {};
 };
-static_assert(sizeof(DctCropPlane) == 168 && sizeof(DctCropRow) == 24 && sizeof(DctCrop) == 536);
+static_assert(sizeof(DctCropPlane) == 168 && sizeof(DctCropRow) == 24 && sizeof(DctCrop) == 540);
 static_assert(std::is_trivially_copyable_v<DctCrop> && std::is_trivially_copyable_v<DctCropRow>);
+
+// The MCUs that a box needs.
+struct CropMcus {
+    int row = 0;
+    int end_row = 0;
+    int column = 0;
+    int end_column = 0;
+};
+
+// Sets a crop's head, without its rows or pieces.
+CropMcus plan_crop(const JpegFrame& frame, const Box& box, DctCrop& head, PlanePlan (&plans)[3]);
 
 // Use one per thread; it reuses its memory. All functions throw DataError where DctDecoder does for the same region.
 class DctCropper {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "stoker/codecs/dct/jpeg_samples.h"
 #include "stoker/codecs/jpeg/block_kernels.h"
 
 namespace stoker {
@@ -130,7 +131,7 @@ void write_pixel(const DctCrop& head, const std::uint8_t* samples, int y, int x,
 
 void dct_pixels(const DctCropBatch& batch) {
     for (int i = 0; i < batch.n; ++i) {
-        const DctCropPlace& place = batch.places[i];
+        DctCropPlace& place = batch.places[i];
         if (place.crop == 0) {
             continue;
         }
@@ -140,6 +141,9 @@ void dct_pixels(const DctCropBatch& batch) {
         auto* const samples = reinterpret_cast<std::uint8_t*>(batch.memory + place.samples);
         for (std::uint32_t r = 0; r < head.rows; ++r) {
             write_samples(crop, head, rows[r], samples);
+        }
+        if (head.pieces > 0 && !jpeg_samples(crop, samples)) {
+            place.damaged = 1;
         }
         auto* rgb = reinterpret_cast<std::uint8_t*>(batch.memory + place.pixels);
         for (int y = head.box.top; y < head.box.top + head.box.height; ++y) {

@@ -1,6 +1,6 @@
-// Two kernels. The first takes a warp for each row of blocks: every lane unpacks one block, finds its place in the
-// packed bytes by sums over the lanes before it, and transforms it in shared memory. The second takes a thread for each
-// pixel. Blocks (x: the crop, y: some of its rows, or of its pixels).
+// Two kernels for records. The first takes a warp for each row of blocks: every lane unpacks one block, finds its place
+// in the packed bytes by sums over the lanes before it, and transforms it in shared memory. The second takes a thread
+// for each pixel. Blocks (x: the crop, y: some of its rows, or of its pixels).
 #include <cuda_runtime_api.h>
 
 #include <string>
@@ -9,6 +9,7 @@
 #include "stoker/base/kernel_works.cuh"
 #include "stoker/codecs/dct/dct_pixels_cuda.h"
 #include "stoker/codecs/dct/idct_device.cuh"
+#include "stoker/codecs/dct/jpeg_samples.h"
 
 namespace stoker {
 namespace {
@@ -19,12 +20,6 @@ constexpr int kPitch = kBlockSize + 2;  // of a lane's block in shared memory: e
 constexpr int kThreads = 256;           // of a block of dct_rgb_kernel
 constexpr int kPixels = 2048;           // of a block of dct_rgb_kernel
 constexpr unsigned kAllLanes = ~0u;
-
-// kZigzag (jpeg_frame.h), readable for kernels.
-__device__ const std::uint8_t kNaturalIndex[kBlockSize] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
-    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
-    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 
 // The sum of `value` over the lanes before this one; adds that of all lanes to `total`.
 __device__ std::uint32_t sum_before(std::uint32_t value, std::uint32_t& total) {
@@ -103,7 +98,7 @@ __device__ bool expand(const PackedRow& row, PackedBlock at, std::int16_t dc, st
         }
         const int number = __ffsll(static_cast<long long>(at.mask));
         if (number < kBlockSize) {  // the last bit is set only in damaged files
-            const int place = kNaturalIndex[number];
+            const int place = idct_device::kNaturalIndex[number];
             block[place] = static_cast<std::int16_t>(value);
             first_row_only = first_row_only && (place < kBlockSide || value == 0);
         }
@@ -245,14 +240,17 @@ void dct_pixels_cuda(const DctCropBatch& batch, void* stream) {
                                .expected = "crops of at most " + std::to_string(kMostBlocks * kPixels) + " pixels",
                                .got = std::to_string(batch.pixels)});
     }
-    if (batch.rows == 0 || batch.pixels == 0) {
-        return;  // a launch of no blocks would be an error
-    }
     auto* const on = static_cast<cudaStream_t>(stream);
     const auto n = static_cast<unsigned>(batch.n);
-    const dim3 rows(n, (batch.rows + kWarps - 1) / kWarps);
-    dct_samples_kernel<<<rows, kWarps * kWarp, 0, on>>>(batch.memory, batch.places);
-    check_launch("dct_samples_kernel", batch);
+    if (batch.rows > 0) {  // a launch of no blocks would be an error
+        const dim3 rows(n, (batch.rows + kWarps - 1) / kWarps);
+        dct_samples_kernel<<<rows, kWarps * kWarp, 0, on>>>(batch.memory, batch.places);
+        check_launch("dct_samples_kernel", batch);
+    }
+    jpeg_samples_cuda(batch, stream);
+    if (batch.pixels == 0) {
+        return;
+    }
     const dim3 pixels(n, (batch.pixels + kPixels - 1) / kPixels);
     dct_rgb_kernel<<<pixels, kThreads, 0, on>>>(batch.memory, batch.places);
     check_launch("dct_rgb_kernel", batch);

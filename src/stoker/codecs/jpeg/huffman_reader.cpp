@@ -290,19 +290,36 @@ void HuffmanReader::add_point_pieces(std::uint32_t row, std::uint32_t count) {
     std::memset(data_.data() + size, 0, kScanPadding);
 }
 
+// The beginning of the next piece. `row` is that of the first MCU.
+const EntryPoint& HuffmanReader::end_of(const ScanPiece& piece, std::uint32_t row) const {
+    const std::size_t number =
+        std::size_t{row + piece.first / mcus_wide_} * points_wide() + piece.first % mcus_wide_ / points_->known.step;
+    return points_->known.points[number + 1];
+}
+
 // Each piece ends where the next one begins.
-void HuffmanReader::check_points(std::uint32_t row, std::uint32_t count) const {
-    const ScanPiece* piece = pieces_.data();
-    const std::uint32_t step = points_->known.step;
-    for (std::uint32_t r = row; r < row + count; ++r) {
-        for (std::uint32_t i = first_column_ / step; i * step < end_column_; ++i, ++piece) {
-            const EntryPoint& next = points_->known.points[std::size_t{r} * points_wide() + i + 1];
-            const std::uint64_t end = piece->limit - (next.bit > 0 ? 8U - next.bit : 0U);
-            if (piece->bit != end || !std::ranges::equal(piece->dc, next.dc)) {
-                throw HuffmanError{};
-            }
+void HuffmanReader::check_points(std::uint32_t row) const {
+    for (const ScanPiece& piece : pieces_) {
+        const EntryPoint& next = end_of(piece, row);
+        if (piece.bit != piece_end(piece, next) || !std::ranges::equal(piece.dc, next.dc)) {
+            throw HuffmanError{};
         }
     }
+}
+
+HuffmanReader::Pieces HuffmanReader::pieces(int row, int end_row) {
+    const auto first = static_cast<std::uint32_t>(row);
+    if (points_ == nullptr || static_cast<std::uint32_t>(end_row) > known_rows()) {
+        return {};
+    }
+    pieces_.clear();
+    add_point_pieces(first, static_cast<std::uint32_t>(end_row - row));
+    Pieces all{.pieces = pieces_, .ends = {}, .bytes = {}};
+    for (const ScanPiece& piece : pieces_) {
+        all.ends.push_back(&end_of(piece, first));
+    }
+    all.bytes = {data_.data(), pieces_.empty() ? 0 : static_cast<std::size_t>(pieces_.back().limit / 8) + kScanPadding};
+    return all;
 }
 
 // More than one only if there are pieces to decode at once.
@@ -328,7 +345,7 @@ void HuffmanReader::decode_rows(std::uint32_t row) {
         pieces_.clear();
         add_point_pieces(row, rows_);
         kernels_.decode(layout_, data_.data(), pieces_, reinterpret_cast<std::int16_t*>(blocks_.data()));
-        check_points(row, rows_);
+        check_points(row);
         return;
     }
     if (ends_.empty()) {

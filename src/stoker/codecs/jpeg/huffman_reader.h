@@ -37,6 +37,17 @@ class HuffmanReader final : public BlockRows {
     // Adds the points of all rows that have none, and decodes no others. Throws HuffmanError.
     void complete_points();
 
+    // The wanted MCUs of these rows, for a decoder elsewhere: collected, but not decoded. Valid until the next call;
+    // empty unless the points of all rows are known. Throws HuffmanError.
+    struct Pieces {
+        std::span<const ScanPiece> pieces;    // MCUs are counted from row `row`
+        std::vector<const EntryPoint*> ends;  // where each piece must end
+        std::span<const std::uint8_t> bytes;  // with kScanPadding
+    };
+    Pieces pieces(int row, int end_row);
+    // The blocks of an MCU. Their places in memory are those of HuffmanReader.
+    const ScanLayout& layout() const { return layout_; }
+
     // Checks that the scan ends here, with an end-of-image marker. Throws HuffmanError.
     void finish();
 
@@ -64,7 +75,8 @@ class HuffmanReader final : public BlockRows {
     void decode_rows_of_segments(std::uint32_t first, std::uint32_t end);
     void add_point_pieces(std::uint32_t row, std::uint32_t count);
     void decode_in_sequence(std::uint32_t first, std::uint32_t end, const ScanLayout& layout);
-    void check_points(std::uint32_t row, std::uint32_t count) const;
+    const EntryPoint& end_of(const ScanPiece& piece, std::uint32_t row) const;
+    void check_points(std::uint32_t row) const;
     void record(const State& state);
 
     // Points of a row.

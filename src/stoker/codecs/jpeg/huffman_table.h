@@ -53,6 +53,13 @@ class HuffmanTable {
     // The same for one code of any length. Throws HuffmanError for an unknown code.
     Entry long_entry(std::uint64_t bits) const;
 
+    // The codes themselves, for a decoder that has its own look-up. A code of `length` bits is that of the first length
+    // at which the next 16 bits are below limits()[length]; with offsets()[length] added, it is the place of its
+    // symbol.
+    const std::array<std::uint32_t, 17>& limits() const { return limits_; }
+    const std::array<std::uint32_t, 17>& offsets() const { return offsets_; }
+    const std::uint8_t* symbols() const { return table_.huffval; }  // (256)
+
   private:
     unsigned size_of(std::uint8_t symbol) const { return dc_ ? symbol : symbol & 15U; }  // bits of the value
     Entry entry_of(std::uint8_t symbol, unsigned length, unsigned value) const;
@@ -60,9 +67,9 @@ class HuffmanTable {
     void add_second_codes();
 
     std::array<Pair, std::size_t{1} << kBits> pairs_;
-    std::array<std::uint32_t, 17> limits_;   // by length: the first 16-bit value above its codes
-    std::array<std::uint32_t, 17> offsets_;  // by length: a code plus this is the index of its symbol
-    JHUFF_TBL table_{};                      // the table that this was built from
+    std::array<std::uint32_t, 17> limits_{};   // by length: the first 16-bit value above its codes
+    std::array<std::uint32_t, 17> offsets_{};  // by length: a code plus this is the index of its symbol
+    JHUFF_TBL table_{};                        // the table that this was built from
     bool built_ = false;
     bool dc_ = false;
 };

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "stoker/codecs/jpeg/entry_points.h"
 #include "stoker/codecs/jpeg/huffman_table.h"
 
 namespace stoker {
@@ -42,6 +43,11 @@ struct ScanPiece {
     std::uint32_t count = 0;  // at least 1
     std::array<int, 3> dc{};  // of each component's last block before; afterwards within
 };
+
+// The last bit of a piece that `next` follows, if its limit is the end of the byte with that bit.
+inline std::uint64_t piece_end(const ScanPiece& piece, const EntryPoint& next) {
+    return piece.limit - (next.bit > 0 ? 8U - next.bit : 0U);
+}
 
 struct ScanKernels {
     const char* name;  // plain, avx2

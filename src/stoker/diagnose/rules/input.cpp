@@ -221,7 +221,7 @@ bool gains_from_gpu(const DataFacts& data) {
     return data.codec == "dct" || data.codec == "dct-zstd";
 }
 
-// Both decode with `auto`.
+// Both decode with `auto`, also JPEGs of the index.
 bool decodes_on_gpu(const DataFacts& data) {
     return data.decode_on == "device" || data.decode_on == "auto";
 }
@@ -285,7 +285,7 @@ void decode_bound(const RunView& records, const RankRecords& rank, const RunSumm
     }
     if (keeps_gpu_from_decoding(records, rank)) {
         decode_on_gpu(rank, run, 0, finding);
-    } else if (decodes_on_gpu(rank.facts.data)) {
+    } else if (decodes_on_gpu(rank.facts.data) && rank.facts.data.codec != "jpeg") {  // which packing makes less work
         smaller_images(run, finding);
     } else {
         pack_for_decoding(records, rank, run, finding);

@@ -299,10 +299,15 @@ bool Transform::draw_unfolded(std::size_t next, RngKey key, AssembleDraw& draw, 
 std::optional<DctCropImage> Transform::dct_crop(const FieldValue& stored, const RngKey& key, std::size_t most,
                                                 TransformScratch& scratch, const ImageSlot& slot,
                                                 StageClock& clock) const {
-    if (!stored.encoded || !sniff_dct(stored.bytes) || options_.decode == DecodeMode::fast || options_.channels == 1) {
+    if (!stored.encoded || options_.decode == DecodeMode::fast || options_.channels == 1) {
         return std::nullopt;
     }
-    const ImageInfo info = scratch.cropper.open(stored.bytes);
+    const bool record = sniff_dct(stored.bytes).has_value();
+    EntryPoints points = record ? EntryPoints{} : scratch.decoder.known_points(stored.bytes);
+    if (!record && points.points.empty()) {
+        return std::nullopt;
+    }
+    const ImageInfo info = record ? scratch.cropper.open(stored.bytes) : scratch.jpeg_cropper.open(stored.bytes);
     if (options_.exif && info.orientation != 1) {
         return std::nullopt;
     }
@@ -323,7 +328,7 @@ std::optional<DctCropImage> Transform::dct_crop(const FieldValue& stored, const 
     if (!assemble_fits(resizing) || !draw_unfolded(next, key, image.draw, geometry.size())) {
         return std::nullopt;
     }
-    image.crop = scratch.cropper.crop(reads, most);
+    image.crop = record ? scratch.cropper.crop(reads, most) : scratch.jpeg_cropper.crop(reads, std::move(points), most);
     if (image.crop.empty() ||
         decoded_bytes(*reinterpret_cast<const DctCrop*>(image.crop.data())).sum() > kMostDecoded) {
         return std::nullopt;

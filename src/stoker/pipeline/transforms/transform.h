@@ -17,6 +17,7 @@
 #include "stoker/base/rng.h"
 #include "stoker/codecs/codec.h"
 #include "stoker/codecs/dct/dct_crop.h"
+#include "stoker/codecs/dct/jpeg_crop.h"
 #include "stoker/formats/dataset.h"
 #include "stoker/ops/aspect_crop.h"
 #include "stoker/ops/assemble.h"
@@ -114,8 +115,8 @@ void for_frames(const FieldValue& value, const ImageSlot& slot,
 // Throws DataError for a frame of another size than the first, which it sets for the first.
 void require_one_size(ImageSize frame, std::optional<ImageSize>& first);
 
-// A device makes a sample's image from this: a part of its dct record, in the scratch, and the ops as the draws of one
-// assemble.
+// A device makes a sample's image from this: a part of its dct record, or of its JPEG's scan, in the scratch, and the
+// ops as the draws of one assemble.
 struct DctCropImage {
     std::span<const std::byte> crop;
     AssembleDraw draw;  // without `image`
@@ -131,6 +132,7 @@ std::optional<MaskClasses> mask_classes(std::span<const std::int64_t> values);
 struct TransformScratch {
     Decoder decoder;
     DctCropper cropper;
+    JpegCropper jpeg_cropper;
     Image decoded;
     std::array<Image, 2> pixels;  // ops read one and write the other
     Image original;               // a copy for pixel ops that read what they overwrite
@@ -248,8 +250,8 @@ class Transform {
              StageClock& clock) const;
 
     // For a device that decodes: the image's crop, if it has at most `most` bytes and takes at most kMostDecoded there.
-    // Empty if `run` must make the image: it is not a dct record, or these draws do not fit one assemble. Throws
-    // what `run` throws.
+    // Empty if `run` must make the image: it is neither a dct record nor a JPEG whose entry points the decoder's index
+    // has, or these draws do not fit one assemble. Throws what `run` throws.
     std::optional<DctCropImage> dct_crop(const FieldValue& image, const RngKey& key, std::size_t most,
                                          TransformScratch& scratch, const ImageSlot& slot, StageClock& clock) const;
 

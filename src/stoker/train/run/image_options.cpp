@@ -73,7 +73,7 @@ void decode_on_device(const Dataset& dataset, const Transform& transform, const 
                            .got = why,
                            .hint = "use data.decode_on = \"cpu\"; `stoker doctor` looks for GPUs"});
     }
-    const DctCropPlan plan = plan_dct_crops(dataset, transform, specs);
+    const DctCropPlan plan = plan_dct_crops(dataset, transform, specs, options.jpeg_index != nullptr);
     if (plan.crop_bytes == 0 || transform.needs_planes()) {
         throw InvalidArgument(
             {.where = "data.decode_on",
@@ -93,7 +93,8 @@ void share_decoding(const Dataset& dataset, const Transform& transform, const st
     if (pixels == nullptr || keeps_pixels || !why_no_decoder_on(device).empty()) {
         return;
     }
-    if (const std::int64_t bytes = plan_dct_crops(dataset, transform, specs).crop_bytes; bytes > 0) {
+    const bool indexed = options.jpeg_index != nullptr;
+    if (const std::int64_t bytes = plan_dct_crops(dataset, transform, specs, indexed).crop_bytes; bytes > 0) {
         options.images = PackedImages{.crop_bytes = bytes, .shared = true, .cache = pixels->cache};
     }
 }
