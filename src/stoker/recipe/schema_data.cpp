@@ -155,7 +155,7 @@ std::vector<SchemaKey> data_keys() {
         one_of(
             "data.decode_on", at(&DataRecipe::decode_on), {"auto", "cpu", "device"},
             "the side that makes pixels of dct records and of JPEGs of the index; `device`: the GPU; `auto`: the CPU, "
-            "and the GPU where the workers fall behind the steps"),
+            "and the GPU for dct records where the workers fall behind the steps"),
         integer("data.frames", at(&DataRecipe::frames), {0, 65535},
                 "clips and volumes: the frames of a sample, (T, C, H, W), from a random place on, in evaluation and "
                 "without `shuffle` from the middle; arrays of three sides are then (T, H, W), and a folder of images "

@@ -93,8 +93,9 @@ void share_decoding(const Dataset& dataset, const Transform& transform, const st
     if (pixels == nullptr || keeps_pixels || !why_no_decoder_on(device).empty()) {
         return;
     }
-    const bool indexed = options.jpeg_index != nullptr;
-    if (const std::int64_t bytes = plan_dct_crops(dataset, transform, specs, indexed).crop_bytes; bytes > 0) {
+    // Not JPEGs: the host waits for the check of each batch of them, and no GPU has measured yet at what cost.
+    constexpr bool kIndexed = false;
+    if (const std::int64_t bytes = plan_dct_crops(dataset, transform, specs, kIndexed).crop_bytes; bytes > 0) {
         options.images = PackedImages{.crop_bytes = bytes, .shared = true, .cache = pixels->cache};
     }
 }
