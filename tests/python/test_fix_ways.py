@@ -82,7 +82,7 @@ def test_turns_between_ways_change_no_batch(workers, batch_size):
     after = torch.rand(3)
     generator = random.Random(workers)
     switch, own, order = pass_of(loader())
-    other = changed_way(switch._loader, {"num_workers": 2}, order)
+    other = changed_way(switch.loader, {"num_workers": 2}, order)
     found = []
     for batch in switch:
         found.append(batch)
@@ -116,20 +116,20 @@ def test_a_changed_way_draws_no_random_number():
 def test_a_check_tells_random_numbers_from_other_samples(options, expected, workers, tmp_path, monkeypatch):
     monkeypatch.setattr(torch_worker, "_worker_loop", WorkerTarget(str(tmp_path), torch_worker._worker_loop))
     switch, own, order = pass_of(DataLoader(Numbers(**options), 4, num_workers=workers))
-    other = changed_way(switch._loader, {"num_workers": 1}, order)
+    other = changed_way(switch.loader, {"num_workers": 1}, order)
     next(switch)
     check = Check(other, 0.0, draws=False)
     switch.check(check)
     labels = [labels.tolist() for _, labels in switch]
     assert check.is_over and check.found == expected and check.error is None
     assert list(itertools.chain(*labels)) == list(range(4, 60))
-    assert workers or switch._loader.dataset.calls == 60  # nothing is loaded twice
+    assert workers or switch.loader.dataset.calls == 60  # nothing is loaded twice
     other.stop()
 
 
 def test_a_check_keeps_the_error_of_the_other_way():
     switch, own, order = pass_of(DataLoader(Numbers(fails_in_workers=True), 4))
-    other = changed_way(switch._loader, {"num_workers": 1}, order)
+    other = changed_way(switch.loader, {"num_workers": 1}, order)
     check = Check(other, 0.0, draws=False)
     switch.check(check)
     assert len(list(switch)) == 15
@@ -220,3 +220,21 @@ def test_values_that_are_no_numbers_are_the_same_bits():
     assert is_same({"x": [nan, (1, None)]}, {"x": [nan.clone(), (1, None)]})
     assert difference([torch.zeros(2), torch.tensor([1])], [torch.full((2,), 0.25), torch.tensor([1])]) == 0.25
     assert difference([torch.zeros(2), torch.tensor([1])], [torch.zeros(2), torch.tensor([2])]) == float("inf")
+
+
+class Drawing:
+    """A sampler that draws from torch's global generator for each batch."""
+
+    def __iter__(self):
+        for _ in range(15):
+            yield torch.randint(0, 60, (4,)).tolist()
+
+
+def test_a_sampler_that_draws_for_each_batch_is_seen():
+    switch, own, order = pass_of(DataLoader(Numbers(), batch_sampler=Drawing()))
+    other = changed_way(switch.loader, {"num_workers": 1}, order)
+    next(switch)
+    check = Check(other, 0.0, draws=False)
+    switch.check(check)
+    assert len(list(switch)) == 14 and check.found == Sameness.RANDOM
+    other.stop()

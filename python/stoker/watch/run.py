@@ -104,15 +104,16 @@ class Watch:
     def _report_fixes(self, verdict: Verdict) -> None:
         if self._fix is None or self._session.fixer is None:
             return
-        report = Report(self._session.fixer.tried, self._fix.folder)
+        report = Report(self._session.fixer.tried, self._fix)
         verdict.document["fix"] = report.document()
         say("\n".join(["", *report.lines()]))
         for problem in report.problems:
             say(f"{self._name}: {problem}")
         if report.patch:
             say(f"\n{report.patch}".rstrip())
-            if self._fix.patch is not None:
-                self._fix.patch.write_text(report.patch)
+            written = self._write(lambda path: _write_text(path, report.patch), self._fix.patch)
+            if written:
+                say(f"{self._name}: wrote {written[0]}")
             if self._fix.write:
                 say(f"{self._name}: changed {', '.join(str(path) for path in report.write())}")
 
@@ -127,3 +128,7 @@ class Watch:
             say(f"{self._name}: {path} was not written: {error}")
             return []
         return [str(path)]
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_bytes(text.encode())

@@ -177,7 +177,8 @@ def changes_of(findings: list[dict[str, Any]], loader: Any, now: Settings, optim
             found.append(ThreadsChange(rule, predicted, int(threads[1])))
         if rule == "single-tensor-optimizer" and optimizer is not None:
             found += [OptimizerChange(rule, predicted, kernel) for kernel in ("fused", "foreach")]
-    return found
+    # Busy cores keep workers from gaining, and the finding expects little. C++ needs less of the cores.
+    return sorted(found, key=lambda change: not isinstance(change, LoaderChange) or change.samples is None)
 
 
 def _of_loader(

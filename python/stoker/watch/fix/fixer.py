@@ -51,10 +51,22 @@ class Tried:
     kind: str = "DataLoader"  # the class that this call makes
 
 
+class _Target:
+    """The loader that a change is of, also where the program makes it anew on the same line, over the same data."""
+
+    def __init__(self, loader: Any) -> None:
+        self._place = attribute_of(loader, PLACE) or id(loader)
+        self._dataset = loader.dataset
+
+    def is_of(self, loader: Any) -> bool:
+        return (attribute_of(loader, PLACE) or id(loader)) == self._place and loader.dataset is self._dataset
+
+
 @dataclass
 class _Kept:
     """A way that later passes of a loader begin with."""
 
+    target: _Target
     loader: weakref.ref[Any]
     change: LoaderChange
     way: Way | None
@@ -71,7 +83,7 @@ class Fixer:
         self._writer = writer
         self._allowed = allowed
         self._question = Question(program, folder)
-        self._kept: dict[Any, _Kept] = {}
+        self._kept: list[_Kept] = []
         self._ways: list[Way] = []  # that are to be stopped
         self._optimizer: weakref.ref[Any] | None = None
         self._plan: Iterator[None] = self._try_all()
@@ -84,8 +96,8 @@ class Fixer:
 
     def begin_pass(self, loader: Any, original: Callable[[Any], Any]) -> Any:
         """What `iter(loader)` returns. original: torch's own `DataLoader.__iter__`."""
-        kept = self._kept.get(_key(loader))
-        if kept is not None:
+        kept = self._kept_of(loader)
+        if kept is not None and (kept.way is None or _is_free(kept.way)):
             if kept.loader() is not loader:  # the program makes it anew for each pass
                 self._ways += [] if kept.way is None else [kept.way]
                 kept.loader, kept.way = weakref.ref(loader), None
@@ -100,6 +112,9 @@ class Fixer:
         iterator = SwitchIterator(loader, order, way, self._way_failed)
         _note(iterator, change)
         return iterator
+
+    def _kept_of(self, loader: Any) -> _Kept | None:
+        return next((kept for kept in self._kept if kept.target.is_of(loader)), None)
 
     def _begin_changed(self, loader: Any, kept: _Kept) -> Any:
         """Draws the random numbers that torch would draw for the pass."""
@@ -116,12 +131,16 @@ class Fixer:
         else:
             _drain(way)
             way.attach(order)
-        way.open()
-        return self._switch(loader, order, way, kept.change)
+        iterator = self._switch(loader, order, way, kept.change)
+        if loader.num_workers > 0:
+            way.open()
+        else:  # a sampler draws its seed when it is asked first, which is with the first batch
+            iterator.open_first()
+        return iterator
 
     def _way_failed(self, way: Way, error: Exception) -> Way | None:
         iterator = self._iterator()
-        kept = next((kept for kept in self._kept.values() if kept.way is way), None)
+        kept = next((kept for kept in self._kept if kept.way is way), None)
         changed = kept is not None or (iterator is not None and way is not iterator.base)
         if not changed or iterator is None:
             return None
@@ -129,11 +148,11 @@ class Fixer:
         self._ways.append(way)
         if kept is None:
             return iterator.base
-        self._kept = {key: other for key, other in self._kept.items() if other is not kept}
+        self._kept.remove(kept)
         for tried in self.tried:
             if tried.change is kept.change:
                 tried.kept, tried.reason = False, f"taken back: {_first_line(error)}"
-        loader = iterator._loader
+        loader = iterator.loader
         iterator.base = changed_way(loader, settings_of(loader), iterator.order)
         return iterator.base
 
@@ -156,11 +175,9 @@ class Fixer:
         for tried in self.tried:
             if not tried.kept and not tried.reason:
                 tried.reason = "the program ended before it was measured"
-        for kept in self._kept.values():
-            if kept.way is not None:
-                self._ways.append(kept.way)
+        self._ways += [kept.way for kept in self._kept if kept.way is not None]
         for way in self._ways:
-            _drain(way)
+            way.close()
             way.stop()
         self._ways.clear()
 
@@ -182,9 +199,9 @@ class Fixer:
                 yield
             iterator = self._iterator()
             optimizer = None if self._optimizer is None else self._optimizer()
-            loader = None if iterator is None else iterator._loader
+            loader = None if iterator is None else iterator.loader
             now = {} if loader is None else settings_of(loader)
-            kept = self._kept.get(_key(loader))
+            kept = None if loader is None else self._kept_of(loader)
             if kept is not None:
                 now |= kept.change.settings
                 loader = None if kept.change.samples is not None else loader  # C++ loads as fast as it can
@@ -227,8 +244,8 @@ class Fixer:
         if iterator is None:
             tried.reason = "not tried: the loop was over"
             return
-        loader = iterator._loader
-        key = _key(loader)
+        loader = iterator.loader
+        target = _Target(loader)
         tried.source = attribute_of(loader, SOURCE)
         del iterator
         way: Way | None = None
@@ -238,37 +255,37 @@ class Fixer:
         except Exception as error:
             tried.reason = f"not tried: {_first_line(error)}"
             return
-        found = yield from self._checked(change, way, key)
+        found = yield from self._checked(change, way, target)
         if change.samples is not None:
             change.predicted = change.predicted_with(self._usual_step, found.seconds)
         tried.reason = self._refusal(change, found)
         if not tried.reason:
-            yield from self._measure(tried, lambda changed: self._turn_of_loader(key, way, changed))
+            yield from self._measure(tried, lambda changed: self._turn_of_loader(target, way, changed))
         if id(way) in self._broken:
             tried.kept = False
         if tried.kept:
-            former = self._kept.pop(key, None)
-            if former is not None and former.way is not None:
-                self._ways.append(former.way)
-            self._kept[key] = _Kept(weakref.ref(loader), change, way)
-            self._turn(key, way)
-            if (running := self._iterator_of(key)) is not None:
+            for former in [kept for kept in self._kept if kept.target.is_of(loader)]:
+                self._kept.remove(former)
+                self._ways += [] if former.way is None else [former.way]
+            self._kept.append(_Kept(target, weakref.ref(loader), change, way))
+            self._turn(target, way)
+            if (running := self._iterator_of(target)) is not None:
                 _note(running, change)
         else:
-            self._turn(key, None)
+            self._turn(target, None)
             self._ways.append(way)
 
     def _order(self) -> Order:
         iterator = self._iterator()
         return Order(iter(())) if iterator is None else iterator.order
 
-    def _checked(self, change: LoaderChange, way: Way, key: Any) -> Generator[None, None, Check]:
+    def _checked(self, change: LoaderChange, way: Way, target: _Target) -> Generator[None, None, Check]:
         """The comparison of the next batches, when it is over. A pass may end meanwhile."""
         check: Check | None = None
         checked: Any = None
         while check is None or not check.is_over:
-            iterator = self._iterator_of(key)
-            if iterator is not None and iterator is not checked:
+            iterator = self._iterator_of(target)
+            if iterator is not None and iterator is not checked and _is_free(way):
                 checked = iterator
                 _drain(way)
                 way.attach(iterator.order)
@@ -290,13 +307,13 @@ class Fixer:
             return "not measured: pixels are rounded otherwise; --allow numerics"
         return ""
 
-    def _iterator_of(self, key: Any) -> SwitchIterator | None:
+    def _iterator_of(self, target: _Target) -> SwitchIterator | None:
         iterator = self._iterator()
-        return iterator if iterator is not None and _key(iterator._loader) == key else None
+        return iterator if iterator is not None and target.is_of(iterator.loader) else None
 
-    def _turn(self, key: Any, way: Way | None) -> bool:
+    def _turn(self, target: _Target, way: Way | None) -> bool:
         """Whether the pass that runs uses `way`, or is about to. None: the way with which it began."""
-        iterator = self._iterator_of(key)
+        iterator = self._iterator_of(target)
         if iterator is None:
             return False
         wanted = iterator.base if way is None else way
@@ -304,19 +321,21 @@ class Fixer:
             if way is not None and id(way) in self._broken:
                 return False
             if wanted.order is not iterator.order:  # of an earlier pass
+                if not _is_free(wanted):
+                    return False
                 _drain(wanted)
                 wanted.attach(iterator.order)
             iterator.turn_to(wanted)
         return iterator.way is wanted
 
-    def _turn_of_loader(self, key: Any, way: Way | None, changed: bool) -> Generator[None, None, float]:
+    def _turn_of_loader(self, target: _Target, way: Way | None, changed: bool) -> Generator[None, None, float]:
         """Seconds of a mean step."""
         counted: list[float] = []
         seconds, steps, running = 0.0, 0, None
         while True:
-            ready = self._turn(key, way if changed else None)
+            ready = self._turn(target, way if changed else None)
             yield
-            iterator = self._iterator_of(key)
+            iterator = self._iterator_of(target)
             same = ready and iterator is not None and id(iterator) == running
             running = id(iterator) if iterator is not None else None
             del iterator
@@ -384,7 +403,7 @@ class Fixer:
 
 def _note(iterator: SwitchIterator, change: LoaderChange | None) -> None:
     """The facts of the loader, as it runs with the change."""
-    note = LoaderNote(iterator._loader)
+    note = LoaderNote(iterator.loader)
     if change is not None:
         note.workers, note.persistent = change.settings.get("num_workers", iterator.way.workers), True
         note.prefetch_factor = change.settings.get("prefetch_factor", note.prefetch_factor or 2)
@@ -393,9 +412,10 @@ def _note(iterator: SwitchIterator, change: LoaderChange | None) -> None:
     setattr(iterator, LOADER, note)
 
 
-def _key(loader: Any) -> Any:
-    """A program may make its loader anew for each pass, on the same line."""
-    return attribute_of(loader, PLACE) or id(loader)
+def _is_free(way: Way) -> bool:
+    """Whether no pass that still runs loads by it, such as the outer one of two loops over a loader."""
+    switch = way.order.user()
+    return switch is None or not switch.uses(way)
 
 
 def _main_script() -> tuple[str, int] | None:

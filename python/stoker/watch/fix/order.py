@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -11,6 +11,7 @@ class Order:
     """One pass of a sampler. Batches that a way could not load come again."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
+        self.user: Callable[[], Any] = lambda: None  # gives the way that the loop over this pass uses, until it ends
         self._batches = batches
         self._again: deque[Any] = deque()
 

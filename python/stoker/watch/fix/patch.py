@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +36,7 @@ def edited(source: str, edits: list[Edit]) -> str:
     replaced: list[tuple[int, int, str]] = []
     text = source.encode()
     starts = [0]
-    for line in source.splitlines(keepends=True):
+    for line in _lines_of(source):
         starts.append(starts[-1] + len(line.encode()))
     tree = ast.parse(source)
     for edit in edits:
@@ -64,6 +66,11 @@ def _call_on(tree: ast.Module, line: int, kind: str) -> ast.Call:
     if len(found) != 1:
         raise CannotEdit(f"line {line} has {len(found) or 'no'} calls that could be meant")
     return found[0]
+
+
+def _lines_of(source: str) -> list[str]:
+    """As ast and git count them: a form feed ends no line."""
+    return [line for line in re.split(r"(?<=\n)", source) if line]
 
 
 def _name_of(function: ast.expr) -> str:
@@ -119,21 +126,24 @@ def _span(node: ast.expr, starts: list[int]) -> tuple[int, int]:
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
 
-def patch_of(edits: list[Edit], folder: Path) -> tuple[str, dict[Path, str], list[str]]:
-    """A patch for `git apply` in `folder`, the new contents of the files, and what could not be edited, in words."""
+def patch_of(edits: list[Edit], folder: Path, since: float = math.inf) -> tuple[str, dict[Path, str], list[str]]:
+    """A patch for `git apply` in `folder`, the new contents of the files, and in words which edits are impossible.
+
+    since: when the lines of the edits were those of the files, in seconds as time.time() has them.
+    """
     patch, files, problems = "", {}, []
     for name in dict.fromkeys(edit.file for edit in edits):
         path = Path(name)
         try:
+            if path.stat().st_mtime > since:
+                raise CannotEdit("the file has changed since the program began")
             before = path.read_bytes().decode()
             after = edited(before, [edit for edit in edits if edit.file == name])
         except (OSError, SyntaxError, ValueError) as error:
             problems.append(f"{name}: {error}")
             continue
         shown = Path(os.path.relpath(path, folder)).as_posix()
-        lines = difflib.unified_diff(
-            before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{shown}", f"b/{shown}"
-        )
+        lines = difflib.unified_diff(_lines_of(before), _lines_of(after), f"a/{shown}", f"b/{shown}")
         patch += "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
         files[path] = after
     return patch, files, problems

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ class FixOptions:
     folder: Path
     patch: Path | None = None
     write: bool = False
+    since: float = field(default_factory=time.time)
 
 
 class Report:
-    def __init__(self, tried: list[Tried], folder: Path) -> None:
+    def __init__(self, tried: list[Tried], options: FixOptions) -> None:
         self._tried = tried
-        self.patch, self.files, self.problems = patch_of(_edits(tried), folder)
+        self.patch, self.files, self.problems = patch_of(_edits(tried), options.folder, options.since)
         unplaced = [one.change.name for one in tried if one.kept and one.source is None]
         self.problems += [f"{name}: a package makes this call, so the patch leaves it out" for name in unplaced]
 

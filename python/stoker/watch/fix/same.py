@@ -53,7 +53,7 @@ def difference(one: Any, other: Any) -> float:
     return 0.0 if is_same(one, other) else float("inf")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RandomState:
     """The global generators of `random`, NumPy and torch."""
 
@@ -65,6 +65,11 @@ class RandomState:
     def now() -> RandomState:
         numpy: Any = sys.modules.get("numpy.random")
         return RandomState(random.getstate(), torch.get_rng_state(), None if numpy is None else numpy.get_state())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RandomState):
+            return NotImplemented
+        return self.python == other.python and is_same((self.torch, self.numpy), (other.torch, other.numpy))
 
     def restore(self) -> None:
         random.setstate(self.python)

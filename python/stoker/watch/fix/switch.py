@@ -4,6 +4,7 @@ to load them at the borders of batches.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from enum import Enum
 from time import perf_counter
@@ -36,20 +37,20 @@ class Check:
         self.found = Sameness.SAME
         self.error: Exception | None = None  # of the other way
         self.seconds = 0.0  # that the other way took for the newest batch
-        self._other = other
+        self.other = other
         self._tolerance = tolerance
         self._draws = draws
         self._left = CHECKED
 
     def next(self, own: Way, index: Any) -> Any:
         """The batch as `own` loads it."""
-        for way in (own, self._other):
+        for way in (own, self.other):
             way.feed(index)
         state = RandomState.now()
         batch = own.next()
         start = perf_counter()
         try:
-            other = self._other.next()
+            other = self.other.next()
             self.seconds = perf_counter() - start
             self._compare(own, Replayed(index, state), batch, other)
         except Exception as error:
@@ -75,8 +76,8 @@ class Check:
         # The program's own way never loads a batch twice: its data set may count.
         loads = [batch] if own.workers == 0 else []
         for _ in range(2):
-            self._other.feed(again)
-            loads.append(self._other.next())
+            self.other.feed(again)
+            loads.append(self.other.next())
         return Sameness.RANDOM if all(is_same(loads[0], load) for load in loads) else Sameness.OTHER
 
 
@@ -98,9 +99,12 @@ class SwitchIterator(_BaseDataLoaderIter):
         self.way = self.base = way  # base: with which the pass begins
         self._then: Way | None = None
         self._check: Check | None = None
+        self._is_over = False
         self._failed = failed
-        self._loader = loader
+        self.loader = loader
         self._sampler_iter: Any = order
+        here = weakref.ref(self)
+        order.user = lambda: None if (switch := here()) is None or switch._is_over else switch
         self._num_yielded = 0
         self._persistent_workers = loader.persistent_workers
         self._dataset_kind = loader._dataset_kind
@@ -112,11 +116,18 @@ class SwitchIterator(_BaseDataLoaderIter):
     def _num_workers(self) -> int:  # type: ignore[override]
         return self.way.workers
 
+    def uses(self, way: Way) -> bool:
+        return way is self.way or way is self._then or (self._check is not None and self._check.other is way)
+
     def turn_to(self, way: Way) -> None:
         """The batches after those that the present way has in work come from `way`."""
         if way is not self.way:
             self.way.close()
             self._then = way
+
+    def open_first(self) -> None:
+        """The way takes indices when the first batch is asked for, and not before."""
+        self._then = self.way
 
     def check(self, check: Check) -> None:
         """The present way's next batches are compared. Then `turn_to` or `proceed` follows."""
@@ -139,13 +150,17 @@ class SwitchIterator(_BaseDataLoaderIter):
             self.way, self._then = self._then, None
             self.way.open()
         if self.way.pending == 0 and self._check is not None:
+            state = RandomState.now()
             if not self._check.is_over and (index := self.order.take_or_none()) is not None:
+                if self._num_yielded > 0 and state != RandomState.now():
+                    self._check.found = Sameness.RANDOM  # the sampler's, which a way would draw ahead of the program's
                 return self._check.next(self.way, index)
             self.proceed()  # at the order's end, the pass ends as it does without us
         way = self.way
         try:
             return way.next()
         except StopIteration:
+            self._is_over = True
             raise
         except Exception as error:
             instead = self._failed(way, error)

@@ -11,6 +11,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from stoker.watch.fix.order import Gate, Order
 from stoker.watch.fix.same import kept_random_state
 
+_TIMEOUT = 120  # seconds: a worker that hangs, forked when another thread held a lock, must not hang the program
 Settings = dict[str, Any]  # keyword arguments of a DataLoader
 
 
@@ -119,6 +120,7 @@ def changed_way(loader: Any, settings: Settings, order: Order) -> TorchWay:
     gate = Gate(order)
     batched = loader.batch_sampler is not None
     changes: Settings = {"prefetch_factor": loader.prefetch_factor or 2, **settings, "persistent_workers": True}
+    changes["timeout"] = loader.timeout or _TIMEOUT
     shadow.__dict__.update(changes, _iterator=None, **{"batch_sampler" if batched else "sampler": gate})
     generator = loader.generator
     state = None if generator is None else generator.get_state()
