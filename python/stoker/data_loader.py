@@ -27,8 +27,8 @@ class CppSamples:
         tables = op_tables(list(found.ops))
         self.draws = any(table["op"] not in _FIXED for table in tables)  # random numbers
         norms = [table for table in tables if table["op"] == "normalize"]
-        std = norms[-1].get("std", 1.0) if norms else 1.0
-        smallest = min(std) if isinstance(std, (list, tuple)) else float(std) if isinstance(std, (int, float)) else 0.2
+        std: Any = norms[-1].get("std", 0.2) if norms else 1.0  # a preset has no std here
+        smallest = min(std) if isinstance(std, (list, tuple)) else float(std)
         self.level = 1.001 / 255 / smallest  # of a pixel, in the batch
 
     @staticmethod
@@ -95,7 +95,7 @@ class _Iterator(_BaseDataLoaderIter):
     def __init__(self, loader: DataLoader, samples: CppSamples) -> None:
         super().__init__(loader)
         self._num_workers = loader.num_workers or useful_threads()
-        self._batches = CppBatches(samples, self._sampler_iter, self._num_workers, self._pin_memory, self._base_seed)
+        self._batches = CppBatches(samples, self._sampler_iter, self._num_workers, self._pin_memory, int(self._base_seed))
 
     def _next_data(self) -> Any:
         return self._batches.next()

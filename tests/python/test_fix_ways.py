@@ -146,7 +146,7 @@ def test_a_way_that_fails_gives_its_batches_back(workers):
     order = Order(inner._sampler_iter)
     own = TorchWay(inner, order, is_open=True)
     failed = []
-    switch = SwitchIterator(loader, order, own, lambda way, error: failed.append(way) or own)
+    switch = SwitchIterator(loader, order, own, lambda switch, error: failed.append(switch.way) or own)
     other = changed_way(loader, {"num_workers": max(1, workers)}, order)
     found = [next(switch)]
     switch.turn_to(other)

@@ -123,7 +123,7 @@ class Session:
         if self._program is not None:
             self.fixer = Fixer(self.folder.path, self._program, self._steps, self.writer, self._allowed)
             self.fixer.restarted = self._restart
-            self._hooks.begin_pass = self.fixer.begin_pass
+            self._hooks.begin_pass = self.fixer.passes.begin
         self._facts_due = False
         self._patches = Patches()
         target = WorkerTarget(str(self.folder.clocks), torch_worker._worker_loop)

@@ -75,7 +75,7 @@ class RandomState:
         random.setstate(self.python)
         torch.set_rng_state(self.torch)
         if self.numpy is not None:
-            sys.modules["numpy.random"].set_state(self.numpy)  # type: ignore[attr-defined]
+            sys.modules["numpy.random"].set_state(self.numpy)
 
 
 @contextmanager

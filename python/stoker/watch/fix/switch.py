@@ -75,7 +75,7 @@ class Check:
             return Sameness.CLOSE
         # The program's own way never loads a batch twice: its data set may count.
         loads = [batch] if own.workers == 0 else []
-        for _ in range(2):
+        for _ in range(self.other.workers + 1):  # workers take turns: one of them loads it twice
             self.other.feed(again)
             loads.append(self.other.next())
         return Sameness.RANDOM if all(is_same(loads[0], load) for load in loads) else Sameness.OTHER
@@ -93,7 +93,7 @@ def _same_but_values(one: Any, other: Any) -> bool:
 class SwitchIterator(_BaseDataLoaderIter):
     """failed: asked for another way when one has raised an error; None: the error is the program's."""
 
-    def __init__(self, loader: Any, order: Order, way: Way, failed: Callable[[Way, Exception], Way | None]) -> None:
+    def __init__(self, loader: Any, order: Order, way: Way, failed: Callable[[SwitchIterator, Exception], Way | None]) -> None:
         # Not that of the base, which draws a random number: it was drawn already.
         self.order = order
         self.way = self.base = way  # base: with which the pass begins
@@ -163,7 +163,7 @@ class SwitchIterator(_BaseDataLoaderIter):
             self._is_over = True
             raise
         except Exception as error:
-            instead = self._failed(way, error)
+            instead = self._failed(self, error)
             if instead is None:
                 raise
         self.restart(instead)

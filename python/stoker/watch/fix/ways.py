@@ -6,7 +6,7 @@ import copy
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader
-from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from stoker.watch.fix.order import Gate, Order
 from stoker.watch.fix.same import kept_random_state
@@ -120,12 +120,14 @@ def changed_way(loader: Any, settings: Settings, order: Order) -> TorchWay:
     gate = Gate(order)
     batched = loader.batch_sampler is not None
     changes: Settings = {"prefetch_factor": loader.prefetch_factor or 2, **settings, "persistent_workers": True}
-    changes["timeout"] = loader.timeout or _TIMEOUT
+    if changes.get("num_workers", loader.num_workers) > 0:
+        changes["timeout"] = loader.timeout or _TIMEOUT
     shadow.__dict__.update(changes, _iterator=None, **{"batch_sampler" if batched else "sampler": gate})
     generator = loader.generator
     state = None if generator is None else generator.get_state()
+    workers = shadow.num_workers > 0
     with kept_random_state():
-        inner = _MultiProcessingDataLoaderIter(shadow)
+        inner = (_MultiProcessingDataLoaderIter if workers else _SingleProcessDataLoaderIter)(shadow)
     if generator is not None:
         generator.set_state(state)
     return TorchWay(inner, order, is_open=False)
@@ -139,7 +141,6 @@ def settings_of(loader: Any) -> Settings:
 def is_changeable(loader: Any, inner: Any) -> bool:
     """Streams divide themselves among workers, and batches out of order have no order to keep."""
     from torch.utils.data import MapDataPipe
-    from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
     known = type(inner) in (_SingleProcessDataLoaderIter, _MultiProcessingDataLoaderIter)
     return (
