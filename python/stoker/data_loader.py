@@ -95,7 +95,18 @@ class _Iterator(_BaseDataLoaderIter):
     def __init__(self, loader: DataLoader, samples: CppSamples) -> None:
         super().__init__(loader)
         self._num_workers = loader.num_workers or useful_threads()
-        self._batches = CppBatches(samples, self._sampler_iter, self._num_workers, self._pin_memory, int(self._base_seed))
+        self._samples = samples
+        self._begin()
+
+    def _begin(self) -> None:
+        seed = int(self._base_seed)
+        self._batches = CppBatches(self._samples, self._sampler_iter, self._num_workers, self._pin_memory, seed)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        """A further pass with persistent_workers=True, for which torch draws no seed."""
+        super()._reset(loader, first_iter)
+        self._base_seed += 1
+        self._begin()
 
     def _next_data(self) -> Any:
         return self._batches.next()

@@ -92,3 +92,10 @@ def test_a_sample_that_cannot_be_decoded_raises(drawn, tmp_path):
 def test_draws_are_known(drawn):
     of = [CppSamples.of(DataLoader(ImageFolder(drawn, transform))).draws for transform in (FIXED, RANDOM)]
     assert of == [False, True]
+
+
+def test_persistent_workers_give_all_passes(drawn):
+    loader = stoker.DataLoader(ImageFolder(drawn, RANDOM), 5, shuffle=True, num_workers=1, persistent_workers=True)
+    passes = [list(loader) for _ in range(3)]
+    assert [len(batches) for batches in passes] == [len(loader)] * 3
+    assert not torch.equal(passes[1][0][0], passes[2][0][0])

@@ -17,6 +17,11 @@ def edit(source, line=1, kind="DataLoader", arguments=WORKERS, **more):
         ("x = DataLoader(data)", "x = DataLoader(data, num_workers=2, persistent_workers=True)"),
         ("x = DataLoader()", "x = DataLoader(num_workers=2, persistent_workers=True)"),
         ("x = DataLoader(data, )", "x = DataLoader(data, num_workers=2, persistent_workers=True )"),
+        ("x = DataLoader((data))", "x = DataLoader((data), num_workers=2, persistent_workers=True)"),
+        (
+            "x = DataLoader(\n    data,\n    batch_size=20  # small\n)",
+            "x = DataLoader(\n    data,\n    batch_size=20, num_workers=2, persistent_workers=True  # small\n)",
+        ),
         (
             "x = DataLoader(data, num_workers=args.workers, shuffle=True)",
             "x = DataLoader(data, num_workers=2, shuffle=True, persistent_workers=True)",
@@ -56,7 +61,8 @@ def test_a_statement_follows_the_imports():
 
 
 def test_calls_that_are_not_found():
-    for source in ("x = make(data)", "x = A(1), B(2)"):
+    by_position = "x = DataLoader(data, 20, True, None, None, 0)", "x = DataLoader(*all_of_them)"
+    for source in ("x = make(data)", "x = A(1), B(2)", *by_position):
         with pytest.raises(CannotEdit):
             edit(source)
 
@@ -68,6 +74,8 @@ def test_git_applies_the_patch(tmp_path):
     edits = [Edit(str(script), 1, "DataLoader", WORKERS), Edit(str(script), 2, "SGD", {"fused": True})]
     patch, files, problems = patch_of([*edits, Edit(str(tmp_path / "none.py"), 1, "SGD", {})], tmp_path)
     assert len(problems) == 1 and "none.py" in problems[0]
+    assert patch_of(edits, tmp_path / "other")[0] == ""
+    assert patch_of(edits, tmp_path, since=0.0)[0] == ""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     subprocess.run(["git", "apply"], input=patch, text=True, check=True, cwd=tmp_path)
     assert script.read_text() == files[script]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 pytest.importorskip("stoker._stoker", reason="needs the extension module: STOKER_PYTHON=ON")
-from stoker.watch.fix.kernels import has_kernel, set_kernel, updates_alike
+from stoker.watch.fix.kernels import has_kernel, kernels_of, set_kernel
 from stoker.watch.fix.trials import Trial
 
 
@@ -43,7 +43,7 @@ def optimizers():
 
 @pytest.mark.parametrize("kind, options", optimizers())
 @pytest.mark.parametrize("kernel", ["foreach", "fused"])
-def test_another_kernel_changes_no_more_than_it_says(kind, options, kernel):
+def test_another_kernel_makes_the_same_steps_but_for_rounding(kind, options, kernel):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(9, 7), torch.nn.Linear(7, 3))
     optimizer = kind(model.parameters(), lr=0.1, foreach=False, **options)
@@ -56,31 +56,31 @@ def test_another_kernel_changes_no_more_than_it_says(kind, options, kernel):
 
     train(model, optimizer)
     twin, state = copy.deepcopy(model), copy.deepcopy(optimizer.state_dict())
-    alike = updates_alike(optimizer, kernel)
-    assert all(torch.equal(one, other) for one, other in zip(model.parameters(), twin.parameters()))
     twin_optimizer = kind(twin.parameters(), lr=0.1, foreach=False, **options)
     twin_optimizer.load_state_dict(state)
     set_kernel(optimizer, kernel)
     train(model, optimizer)
     train(twin, twin_optimizer)
-    same = all(torch.equal(one, other) for one, other in zip(model.parameters(), twin.parameters()))
-    assert same or not alike
     for one, other in zip(model.parameters(), twin.parameters()):
         torch.testing.assert_close(one, other)
 
 
-def test_flags_come_back():
+def test_flags_come_back_also_of_new_groups():
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
-    former = [(group.get("foreach"), group.get("fused")) for group in optimizer.param_groups]
+    former = kernels_of(optimizer)
     set_kernel(optimizer, "fused")
-    assert optimizer.param_groups[0]["fused"]
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))], "fused": True})
+    assert all(group["fused"] for group in optimizer.param_groups)
     set_kernel(optimizer, former)
-    assert (optimizer.param_groups[0]["foreach"], optimizer.param_groups[0]["fused"]) == former[0]
+    assert [(group["foreach"], group["fused"]) for group in optimizer.param_groups] == [former[0][1:]] * 2
 
 
-def test_optimizers_of_the_program_are_left_alone():
+def test_optimizers_that_are_left_alone():
     class Own(torch.optim.SGD):
         pass
 
-    assert not has_kernel(Own([torch.nn.Parameter(torch.ones(2))], lr=0.1), "fused")
-    assert not has_kernel(torch.optim.LBFGS([torch.nn.Parameter(torch.ones(2))]), "fused")
+    weights = [torch.nn.Parameter(torch.ones(2))]
+    assert not has_kernel(Own(weights, lr=0.1), "fused")
+    assert not has_kernel(torch.optim.LBFGS(weights), "fused")
+    assert not has_kernel(torch.optim.SGD(weights, lr=0.1, differentiable=True), "foreach")
+    assert not has_kernel(torch.optim.Adam([torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))]), "fused")

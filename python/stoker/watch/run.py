@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from stoker._program import find_program
 from stoker.watch.fix.report import FixOptions, Report
@@ -32,6 +35,8 @@ class Watch:
             raise ValueError(f"json: expected a file name that ends in .json, found {document}")
         self._name = "stoker bottleneck" if profiled else "stoker watch"
         self._fix = fix
+        self._fix_report: Report | None = None
+        self._fixes: dict[str, Any] = {}  # for the document
         program = None if fix is None else find_program().absolute()
         self._session = Session(keep, profiled, thread, program, frozenset() if fix is None else fix.allowed)
         self._idle = False  # nothing is watched here
@@ -74,7 +79,12 @@ class Watch:
         if self._idle or not session.is_of_this_process:  # a child that the program has forked
             return
         try:
-            missed = session.stop()
+            try:
+                missed = session.stop()
+            finally:
+                if session.fixer is not None and self._fix is not None:
+                    self._fix_report = Report(session.fixer.tried, self._fix)
+                    self._fixes = {"fix": self._fix_report.document()}
             if failed and session.writer.steps == 0:
                 say(f"{self._name}: no verdict: the program ended before a step of an optimizer")
             elif session.rank.judges:
@@ -83,13 +93,14 @@ class Watch:
             say(f"{self._name}: no verdict: {str(error) or type(error).__name__}")
         finally:
             session.folder.remove()
+            self._print_fixes()
 
     def _judge(self, missed: list[str]) -> None:
         profiles = self._session.profiles
         program = self._program or find_program()
         verdict = Verdict(program, self._session.folder.path, None if profiles is None else profiles.trace)
         print_verdict(verdict, self._name)
-        self._report_fixes(verdict)
+        verdict.document |= self._fixes
         written = [str(self._session.folder.path)] if self._kept else []
         written += self._write(verdict.write_report, self._report)
         written += self._write(verdict.write_document, self._document)
@@ -101,21 +112,24 @@ class Watch:
             for problem in profiles.missing():
                 say(f"{self._name}: {problem}")
 
-    def _report_fixes(self, verdict: Verdict) -> None:
+    def _print_fixes(self) -> None:
+        """After the verdict, and also without one: the program ran with the changes that were kept."""
         if self._fix is None or self._session.fixer is None:
             return
-        report = Report(self._session.fixer.tried, self._fix)
-        verdict.document["fix"] = report.document()
+        report = self._fix_report
+        if report is None:
+            return
         say("\n".join(["", *report.lines()]))
         for problem in report.problems:
             say(f"{self._name}: {problem}")
-        if report.patch:
-            say(f"\n{report.patch}".rstrip())
-            written = self._write(lambda path: _write_text(path, report.patch), self._fix.patch)
-            if written:
-                say(f"{self._name}: wrote {written[0]}")
-            if self._fix.write:
-                say(f"{self._name}: changed {', '.join(str(path) for path in report.write())}")
+        if not report.patch:
+            return
+        say(f"\n{report.patch}".rstrip())
+        written = self._write(lambda path: _write_text(path, report.patch), self._fix.patch)
+        for path, text in report.files.items() if self._fix.write else ():
+            written += self._write(partial(_write_text, text=text), path)
+        if written:
+            say(f"{self._name}: wrote {', '.join(written)}")
 
     def _write(self, write: Callable[[Path], None], path: Path | None) -> list[str]:
         """The paths written. The verdict is on stderr already; a file that cannot be written costs a line."""
@@ -131,4 +145,9 @@ class Watch:
 
 
 def _write_text(path: Path, text: str) -> None:
-    path.write_bytes(text.encode())
+    """All or nothing."""
+    beside = path.with_name(f".{path.name}.stoker")
+    beside.write_bytes(text.encode())
+    if path.exists():
+        shutil.copymode(path, beside)
+    beside.replace(path)

@@ -7,13 +7,15 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch.utils.data import Subset
+
 from stoker._torchvision_data import ReadInCpp
 from stoker.data_loader import CppBatches, CppSamples, useful_threads
 from stoker.watch.fix.order import Order
 from stoker.watch.fix.ways import Settings, Way, changed_way
 
 _SLOW = ("no-workers", "few-workers", "decode-bound", "augment-bound", "slow-loader", "storage-bound", "input-bound")
-_MORE = ("no-workers", "few-workers", "augment-bound", "slow-loader", "storage-bound", "many-workers", "worker-startup")
+_MORE = ("no-workers", "few-workers", "augment-bound", "slow-loader", "storage-bound", "many-workers")
 _AHEAD = ("no-prefetch", "slow-loader")
 _PREFETCH = 4
 _MOST_WORKERS = 32
@@ -71,6 +73,8 @@ class LoaderChange:
 class CppWay:
     """Batches of C++, whose threads take the rest of a pass at once."""
 
+    replays = False
+
     def __init__(self, samples: CppSamples, loader: Any, order: Order) -> None:
         self.inner = None
         self.workers = int(loader.num_workers) or useful_threads()
@@ -78,6 +82,8 @@ class CppWay:
         self._pins = bool(loader.pin_memory)
         self.order = order
         self._seed = 0
+        self._dataset = loader.dataset
+        self._transform = _shown_transform(loader.dataset)
         self._open: CppBatches | None = None
         self._fed: list[Any] = []
 
@@ -86,8 +92,11 @@ class CppWay:
         return len(self._fed)
 
     def attach(self, order: Order) -> None:
+        if _shown_transform(self._dataset) != self._transform:
+            raise RuntimeError("the program has changed its transform")
         self.order = order
         self._open = None
+        self._fed.clear()
 
     def open(self) -> None:
         self._open = self._batches(self.order.take_all())
@@ -119,6 +128,12 @@ class CppWay:
     def _batches(self, batches: list[Any]) -> CppBatches:
         self._seed += 1
         return CppBatches(self._samples, batches, self.workers, self._pins, self._seed)
+
+
+def _shown_transform(dataset: Any) -> str:
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return repr(getattr(dataset, "transform", None))
 
 
 @dataclass
@@ -194,11 +209,11 @@ def _of_loader(
         if rule == "storage-bound":  # workers that sleep need no core
             workers = min(2 * max(1, now["num_workers"]), _MOST_WORKERS)
             predicted = _half_the_wait(finding, predicted)
-        settings = {"num_workers": workers, "persistent_workers": True}
+        settings = {"num_workers": workers}
         if workers > 0 and now != {**now, **settings}:
             changes.append(LoaderChange(rule, predicted, {**now, **settings}, new=settings))
     if rule in _AHEAD and now["num_workers"] > 0 and now.get("prefetch_factor", 2) < _PREFETCH:
-        settings = {"prefetch_factor": _PREFETCH, "persistent_workers": True}
+        settings = {"prefetch_factor": _PREFETCH}
         changes.append(LoaderChange(rule, predicted, {**now, **settings}, new=settings))
     return changes
 

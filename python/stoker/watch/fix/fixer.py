@@ -4,6 +4,7 @@ taken back.
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections import deque
@@ -19,12 +20,12 @@ import torch
 from stoker.watch.account import CHECKPOINT
 from stoker.watch.fix.changes import Change, LoaderChange, OptimizerChange, ThreadsChange, changes_of
 from stoker.watch.fix.findings import Question
-from stoker.watch.fix.kernels import has_kernel, set_kernel, updates_alike
-from stoker.watch.fix.passes import Passes, Target, is_free, move, note
+from stoker.watch.fix.kernels import has_kernel, kernels_of, set_kernel
+from stoker.watch.fix.passes import Passes, Target, is_free, note
 from stoker.watch.fix.same import kept_random_state
 from stoker.watch.fix.switch import Check, Sameness
 from stoker.watch.fix.trials import Gain, Trial
-from stoker.watch.fix.ways import Way, settings_of
+from stoker.watch.fix.ways import Way, settings_of, why_not_ahead
 from stoker.watch.recorder import RecordWriter
 from stoker.watch.seen import SOURCE, attribute_of
 from stoker.watch.steps import Steps
@@ -33,10 +34,16 @@ _FIRST_LOOK = 2.0  # seconds of training before the findings are asked for
 _FIRST_STEPS = 8
 _TURN = 0.4  # seconds
 _TURN_STEPS = (4, 200)
+_IDLE = 500  # steps without a pass of the loader that a change is of
+_RANDOM = "not measured: random ops would draw other numbers; --allow random"
 _SETTLING = 10  # steps after a change that are not recorded
 _COLD = 1  # steps of a turn that are not counted, or a quarter of them
 
 Steady = Generator[None, None, Any]  # runs from step to step
+
+
+class _LoopOver(Exception):
+    """The loader of a change gives no batches any more."""
 
 
 @dataclass
@@ -64,8 +71,9 @@ class Fixer:
         self._allowed = allowed
         self._question = Question(program, folder)
         self._optimizer: weakref.ref[Any] | None = None
-        self._plan: Iterator[None] = self._try_all()
+        self._plan: Generator[None, None, None] = self._try_all()
         self._step_time = 0.0
+        self._draws = False  # the data set draws random numbers in this process
         self._usual_step = 0.0  # seconds
         self.restarted: Callable[[], None] = lambda: None  # the program runs otherwise from now on
 
@@ -74,11 +82,15 @@ class Fixer:
         self._step_time = (sum(times) - times[CHECKPOINT]) / 1e9
         if self._optimizer is None:
             self._optimizer = weakref.ref(optimizer)
+        running = self.passes.running()
+        self._draws = self._draws or (running is not None and running.draws)
+        del running
         self.passes.stop_unused()
         next(self._plan, None)
 
     def finish(self) -> None:
-        """Ends the workers of changes. Optimizers keep what was kept: the program may still use them."""
+        """Ends the workers of changes, and a trial that runs. Optimizers and threads keep a change that was kept."""
+        self._plan.close()
         for tried in self.tried:
             if not tried.kept and not tried.reason:
                 tried.reason = "the program ended before it was measured"
@@ -89,7 +101,7 @@ class Fixer:
             if tried.change is change:
                 tried.kept, tried.reason = False, f"taken back: {_first_line(error)}"
 
-    def _try_all(self) -> Iterator[None]:
+    def _try_all(self) -> Generator[None, None, None]:
         names: set[str] = set()
         wait = _FIRST_LOOK
         while True:
@@ -147,6 +159,11 @@ class Fixer:
         loader = iterator.loader
         target = Target(loader)
         tried.source = attribute_of(loader, SOURCE)
+        tried.reason = why_not_ahead(loader)
+        if self._draws and "random" not in self._allowed:
+            tried.reason = _RANDOM
+        if tried.reason:
+            return
         try:
             with kept_random_state():
                 way = change.way(loader, iterator.order)
@@ -154,6 +171,14 @@ class Fixer:
             tried.reason = f"not tried: {_first_line(error)}"
             return
         del iterator
+        try:
+            yield from self._try_way(tried, change, target, loader, way)
+        except _LoopOver:
+            tried.reason = "not measured: its loop did not come again"
+        finally:
+            self.passes.finish(way)
+
+    def _try_way(self, tried: Tried, change: LoaderChange, target: Target, loader: Any, way: Way) -> Steady:
         found = yield from self._checked(change, way, target)
         if change.samples is not None:
             change.predicted = change.predicted_with(self._usual_step, found.seconds)
@@ -169,17 +194,20 @@ class Fixer:
                 note(running, change)
         else:
             self._turn(target, None)
-            self.passes.retire(way)
 
     def _checked(self, change: LoaderChange, way: Way, target: Target) -> Generator[None, None, Check]:
         """The comparison of the next batches, when it is over. A pass may end meanwhile."""
         check: Check | None = None
         checked: Any = None
+        idle = 0
         while check is None or not check.is_over:
             iterator = self.passes.running(target)
+            idle = 0 if iterator is not None else idle + 1
+            if idle > _IDLE:
+                raise _LoopOver
             if iterator is not None and iterator is not checked and is_free(way):
                 checked = iterator
-                move(way, iterator.order)
+                way.attach(iterator.order)
                 check = Check(way, change.tolerance, change.draws)
                 iterator.check(check)
             del iterator
@@ -192,7 +220,7 @@ class Fixer:
         if check.found == Sameness.OTHER:
             return "taken back: other samples"
         if check.found == Sameness.RANDOM and "random" not in self._allowed:
-            return "not measured: random ops would draw other numbers; --allow random"
+            return _RANDOM
         pixels = check.found == Sameness.CLOSE or (change.samples is not None and check.found == Sameness.RANDOM)
         if pixels and "numerics" not in self._allowed:
             return "not measured: pixels are rounded otherwise; --allow numerics"
@@ -210,18 +238,23 @@ class Fixer:
             if wanted.order is not iterator.order:  # of an earlier pass
                 if not is_free(wanted):
                     return False
-                move(wanted, iterator.order)
+                wanted.attach(iterator.order)
             iterator.turn_to(wanted)
         return iterator.way is wanted
 
     def _turn_of_loader(self, target: Target, way: Way | None, changed: bool) -> Generator[None, None, float]:
         """Seconds of a mean step."""
         counted: list[float] = []
-        seconds, steps, running = 0.0, 0, None
+        seconds, steps, running, idle = 0.0, 0, None, 0
         while True:
             ready = self._turn(target, way if changed else None)
             yield
+            if self._draws and "random" not in self._allowed:
+                return float("nan")
             iterator = self.passes.running(target)
+            idle = 0 if iterator is not None else idle + 1
+            if idle > _IDLE:
+                raise _LoopOver
             same = ready and iterator is not None and id(iterator) == running
             running = id(iterator) if iterator is not None else None
             del iterator
@@ -242,13 +275,11 @@ class Fixer:
         if not has_kernel(optimizer, change.kernel):
             tried.reason = "not tried: torch lacks it for this optimizer"
             return
-        if "numerics" not in self._allowed and not updates_alike(optimizer, change.kernel):
+        if "numerics" not in self._allowed:
             tried.reason = "not measured: weights are rounded otherwise; --allow numerics"
             return
-        former = [(group.get("foreach"), group.get("fused")) for group in optimizer.param_groups]
-        yield from self._switch_on(
-            tried, lambda changed: set_kernel(optimizer, change.kernel if changed else former)
-        )
+        former = kernels_of(optimizer)
+        yield from self._switch_on(tried, lambda changed: set_kernel(optimizer, change.kernel if changed else former))
 
     def _try_threads(self, tried: Tried, change: ThreadsChange) -> Steady:
         tried.source = _main_script()
@@ -269,14 +300,19 @@ class Fixer:
                 counted.append(self._step_time)
             return _mean_of(counted)
 
-        yield from self._measure(tried, turn)
-        switch(tried.kept)
+        try:
+            yield from self._measure(tried, turn)
+        finally:
+            switch(tried.kept)
 
     def _measure(self, tried: Tried, turn: Callable[[bool], Generator[None, None, float]]) -> Steady:
         trial = Trial()
         while not trial.is_over:
             without = yield from turn(False)
             within = yield from turn(True)
+            if math.isnan(without) or math.isnan(within):
+                tried.reason = _RANDOM
+                return
             if within == float("inf"):
                 tried.reason = "taken back: it failed"
                 return

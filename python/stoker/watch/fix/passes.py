@@ -23,10 +23,14 @@ class Target:
 
     def __init__(self, loader: Any) -> None:
         self._place = attribute_of(loader, PLACE) or id(loader)
-        self._dataset = loader.dataset
+        dataset = loader.dataset
+        try:
+            self._dataset: Callable[[], Any] = weakref.ref(dataset)
+        except TypeError:  # a list
+            self._dataset = lambda: dataset
 
     def is_of(self, loader: Any) -> bool:
-        return (attribute_of(loader, PLACE) or id(loader)) == self._place and loader.dataset is self._dataset
+        return (attribute_of(loader, PLACE) or id(loader)) == self._place and loader.dataset is self._dataset()
 
 
 @dataclass
@@ -49,6 +53,7 @@ class Passes:
         self._kept: list[Kept] = []
         self._unused: list[Way] = []  # that are to be stopped
         self._broken: set[int] = set()  # ids of ways that raised an error
+        self._begun: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders whose first pass was a changed one
 
     def begin(self, loader: Any, original: Callable[[Any], Any]) -> Any:
         """What `iter(loader)` returns. original: torch's own `DataLoader.__iter__`."""
@@ -75,7 +80,9 @@ class Passes:
             self.retire(kept.way)
             kept.loader, kept.way = weakref.ref(loader), None
         batches = iter(loader._index_sampler)
-        if not (loader.persistent_workers and loader.num_workers > 0):
+        persistent = loader.persistent_workers and loader.num_workers > 0
+        if not persistent or (loader._iterator is None and loader not in self._begun):
+            self._begun.add(loader)
             torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
             if loader.num_workers > 0:
                 batches = iter(loader._index_sampler)
@@ -83,7 +90,7 @@ class Passes:
         if kept.way is None:
             kept.way = kept.change.way(loader, order)
         else:
-            move(kept.way, order)
+            kept.way.attach(order)
         iterator = self._switch(loader, order, kept.way, kept.change)
         if loader.num_workers > 0:
             kept.way.open()
@@ -135,6 +142,11 @@ class Passes:
     def is_broken(self, way: Way) -> bool:
         return id(way) in self._broken
 
+    def finish(self, way: Way) -> None:
+        """A trial has ended without it."""
+        if not any(kept.way is way for kept in self._kept):
+            self.retire(way)
+
     def stop_unused(self) -> None:
         for way in list(self._unused):
             switch = way.order.user()
@@ -174,18 +186,3 @@ def is_free(way: Way) -> bool:
     """Whether no pass that still runs loads by it, such as the outer one of two loops over a loader."""
     switch = way.order.user()
     return switch is None or not switch.uses(way)
-
-
-def move(way: Way, order: Order) -> None:
-    """To another pass. What a pass that was left early has still in work is taken, and dropped.
-
-    Raises RuntimeError if its workers do not answer.
-    """
-    way.close()
-    while (pending := way.pending) > 0:
-        try:
-            way.next()
-        except Exception:  # of the program's data set, for a batch that nobody wants
-            if way.pending == pending:
-                raise
-    way.attach(order)

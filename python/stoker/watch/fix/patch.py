@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import math
 import os
 import re
+import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+
+_POSITIONAL = {"DataLoader": 5}  # parameters before num_workers; of optimizers weights and learning rate
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ def edited(source: str, edits: list[Edit]) -> str:
             replaced.append(_after_torch(tree, edit.statement, starts))
             continue
         call = _call_on(tree, edit.line, edit.kind)
+        most = _POSITIONAL.get(edit.kind, 2)
+        if edit.arguments and (len(call.args) > most or any(isinstance(one, ast.Starred) for one in call.args)):
+            raise CannotEdit(f"line {edit.line} passes arguments by position; write {dict(edit.arguments)} there")
         replaced += _replacements(call, edit.arguments, edit.function, starts, text)
         if edit.function is not None and "." in edit.function:
             replaced.append(_import_of(tree, edit.function.rpartition(".")[0], starts))
@@ -95,12 +103,25 @@ def _replacements(
         items = ", ".join(f'"{name}": {value!r}' for name, value in missing.items())
         made.append((begin, end, f"{{**{text[begin:end].decode()}, {items}}}"))
     elif missing:
-        end = _span(call, starts)[1] - 1
-        before = text[:end].rstrip()
+        end, comma = _end_of_arguments(call, starts, text)
         words = ", ".join(f"{name}={value!r}" for name, value in missing.items())
-        comma = "" if before.endswith((b"(", b",")) else ","
-        made.append((len(before), len(before), f"{comma}{'' if before.endswith(b'(') else ' '}{words}"))
+        made.append((end, end, f"{comma}{words}"))
     return made
+
+
+def _end_of_arguments(call: ast.Call, starts: list[int], text: bytes) -> tuple[int, str]:
+    """The position behind the last argument, before comments and the closing parenthesis, and what to write first."""
+    begin, end = _span(call, starts)
+    last, before = 0, b""
+    for token in tokenize.tokenize(io.BytesIO(text).readline):
+        row, column = token.end
+        if token.type in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING) or row > len(starts) - 1:
+            continue
+        line = text[starts[row - 1] : starts[row]].decode()
+        position = starts[row - 1] + len(line[:column].encode())
+        if begin < position < end:
+            last, before = position, token.string.encode()
+    return last, "" if before == b"(" else " " if before == b"," else ", "
 
 
 def _import_of(tree: ast.Module, module: str, starts: list[int]) -> tuple[int, int, str]:
@@ -143,6 +164,9 @@ def patch_of(edits: list[Edit], folder: Path, since: float = math.inf) -> tuple[
             problems.append(f"{name}: {error}")
             continue
         shown = Path(os.path.relpath(path, folder)).as_posix()
+        if shown.startswith("../"):
+            problems.append(f"{name}: outside of {folder}, where the patch is to be applied")
+            continue
         lines = difflib.unified_diff(_lines_of(before), _lines_of(after), f"a/{shown}", f"b/{shown}")
         patch += "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
         files[path] = after

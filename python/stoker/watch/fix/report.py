@@ -58,12 +58,6 @@ class Report:
             "patch": self.patch,
         }
 
-    def write(self) -> list[Path]:
-        """Applies the patch. Returns the files."""
-        for path, text in self.files.items():
-            path.write_bytes(text.encode())
-        return list(self.files)
-
 
 def _edits(tried: list[Tried]) -> list[Edit]:
     edits: dict[tuple[str, int], Edit] = {}

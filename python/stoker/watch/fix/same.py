@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
 import random
 import sys
@@ -86,6 +88,17 @@ def kept_random_state() -> Iterator[None]:
         yield
     finally:
         state.restore()
+
+
+def file_offsets(of: dict[str, str] | None = None) -> dict[str, str]:
+    """The positions in the regular files that this process has open, or in those of `of`, by their descriptors."""
+    offsets = {}
+    for number in os.listdir("/proc/self/fd") if of is None else of:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.path.isfile(f"/proc/self/fd/{number}"):
+                with open(f"/proc/self/fdinfo/{number}") as info:
+                    offsets[number] = info.readline()
+    return offsets
 
 
 class Replayed:

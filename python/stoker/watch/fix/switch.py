@@ -14,7 +14,7 @@ import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from stoker.watch.fix.order import Order
-from stoker.watch.fix.same import RandomState, Replayed, difference, is_same
+from stoker.watch.fix.same import RandomState, Replayed, difference, file_offsets, is_same
 from stoker.watch.fix.ways import Way
 
 CHECKED = 3  # batches that both ways load before a change is measured
@@ -44,12 +44,18 @@ class Check:
 
     def next(self, own: Way, index: Any) -> Any:
         """The batch as `own` loads it."""
-        for way in (own, self.other):
-            way.feed(index)
-        state = RandomState.now()
-        batch = own.next()
+        state, offsets = RandomState.now(), file_offsets()
+        own.feed(index)
+        batch = own.next()  # one after the other: they may share what the data set has open
+        if own.workers == 0 and state != RandomState.now():
+            self.found = Sameness.RANDOM
+        if own.workers == 0 and offsets != file_offsets(offsets):
+            self.error = RuntimeError("the data set reads files that its workers would share")
+            self._left = 0
+            return batch
         start = perf_counter()
         try:
+            self.other.feed(index)
             other = self.other.next()
             self.seconds = perf_counter() - start
             self._compare(own, Replayed(index, state), batch, other)
@@ -73,6 +79,8 @@ class Check:
             return Sameness.RANDOM if _same_but_values(batch, other) else Sameness.OTHER
         if self._tolerance and difference(batch, other) <= self._tolerance:
             return Sameness.CLOSE
+        if not self.other.replays:
+            return Sameness.OTHER
         # The program's own way never loads a batch twice: its data set may count.
         loads = [batch] if own.workers == 0 else []
         for _ in range(self.other.workers + 1):  # workers take turns: one of them loads it twice
@@ -100,6 +108,8 @@ class SwitchIterator(_BaseDataLoaderIter):
         self._then: Way | None = None
         self._check: Check | None = None
         self._is_over = False
+        self._opens = False  # the way is to be opened with the next batch
+        self.draws = False
         self._failed = failed
         self.loader = loader
         self._sampler_iter: Any = order
@@ -136,7 +146,7 @@ class SwitchIterator(_BaseDataLoaderIter):
 
     def proceed(self) -> None:
         self._check = None
-        self.way.open()
+        self._opens = True
 
     def restart(self, way: Way) -> None:
         """As `turn_to`, after the present way has failed."""
@@ -148,17 +158,17 @@ class SwitchIterator(_BaseDataLoaderIter):
     def _next_data(self) -> Any:
         if self.way.pending == 0 and self._then is not None:
             self.way, self._then = self._then, None
-            self.way.open()
+            self._opens = True
         if self.way.pending == 0 and self._check is not None:
-            state = RandomState.now()
             if not self._check.is_over and (index := self.order.take_or_none()) is not None:
-                if self._num_yielded > 0 and state != RandomState.now():
-                    self._check.found = Sameness.RANDOM  # the sampler's, which a way would draw ahead of the program's
                 return self._check.next(self.way, index)
             self.proceed()  # at the order's end, the pass ends as it does without us
         way = self.way
         try:
-            return way.next()
+            if self._opens:
+                self._opens = False
+                way.open()
+            return self._own_next() if way.workers == 0 else way.next()
         except StopIteration:
             self._is_over = True
             raise
@@ -168,6 +178,15 @@ class SwitchIterator(_BaseDataLoaderIter):
                 raise
         self.restart(instead)
         return instead.next()
+
+    def _own_next(self) -> Any:
+        """In this process. Whether the data set draws random numbers is noted, also if no value shows them."""
+        if self.draws or self._num_yielded == 0:  # with the first batch a sampler draws its seed
+            return self.way.next()
+        state = RandomState.now()
+        batch = self.way.next()
+        self.draws = state != RandomState.now()
+        return batch
 
     def __getattr__(self, name: str) -> Any:
         """What programs and the watch read of torch's iterator, such as its queues."""

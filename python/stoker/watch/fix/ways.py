@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import copy
+import functools
+import warnings
+import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from torch.utils.data import DataLoader
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data._utils import signal_handling
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from stoker.watch.fix.order import Gate, Order
 from stoker.watch.fix.same import kept_random_state
 
+_SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 _TIMEOUT = 120  # seconds: a worker that hangs, forked when another thread held a lock, must not hang the program
 Settings = dict[str, Any]  # keyword arguments of a DataLoader
 
@@ -20,6 +34,7 @@ class Way(Protocol):
 
     inner: Any  # the iterator of torch that it drives; None of others
     workers: int
+    replays: bool  # it can load a batch again from a random state
 
     @property
     def order(self) -> Order: ...
@@ -29,7 +44,7 @@ class Way(Protocol):
         """Batches whose indices it took and whose data was not asked for yet."""
 
     def attach(self, order: Order) -> None:
-        """A new pass of the sampler. Nothing may be pending."""
+        """A new pass of the sampler. Batches of a pass that was left early are dropped. Raises what loading raises."""
 
     def open(self) -> None:
         """It takes indices from the order, ahead of their use."""
@@ -53,13 +68,20 @@ class Way(Protocol):
 class TorchWay:
     """An iterator of torch, whose sampler is replaced by a gate."""
 
-    def __init__(self, inner: Any, order: Order, is_open: bool) -> None:
-        self.inner = inner
-        self.workers = int(inner._num_workers)
-        self._gate = Gate(order, is_open)
+    replays = True
+
+    def __init__(self, inner: Any, order: Order, is_open: bool, again: Callable[[Gate], Any] | None = None) -> None:
+        """again: makes the iterator for a further pass; None: it lasts for one pass, or torch resets it."""
+        self._again = again
+        self._hold(inner, Gate(order, is_open))
         if is_open:  # it has begun with the sampler itself
             self._gate.given.extend([None] * self.pending)
-        inner._sampler_iter = self._gate
+
+    def _hold(self, inner: Any, gate: Gate) -> None:
+        self.inner = inner
+        self.workers = int(inner._num_workers)
+        self._gate = gate
+        inner._sampler_iter = gate
 
     @property
     def order(self) -> Order:
@@ -72,8 +94,20 @@ class TorchWay:
         return int(self.inner._send_idx - self.inner._rcvd_idx)
 
     def attach(self, order: Order) -> None:
-        self._gate.order = order
-        self._gate.given.clear()
+        """Workers are begun anew, unless the program's stay: it may have changed its data set between passes."""
+        self.close()
+        gate = Gate(order)
+        inner = self.inner
+        if self._again is not None:
+            self.stop()
+            inner = self._again(gate)
+        while self._again is None and (pending := self.pending) > 0:
+            try:
+                self.next()
+            except Exception:  # of the program's data set, for a batch that nobody wants
+                if self.pending == pending:
+                    raise
+        self._hold(inner, gate)
 
     def open(self) -> None:
         self._gate.is_open = True
@@ -112,25 +146,45 @@ class TorchWay:
     def stop(self) -> None:
         if self.workers > 0:
             self.inner._shutdown_workers()
+            self.inner._rcvd_idx = self.inner._send_idx  # nothing is pending any more
 
 
 def changed_way(loader: Any, settings: Settings, order: Order) -> TorchWay:
-    """The loader with other settings: workers that stay from one pass to the next. Draws no random numbers."""
+    """The loader with other settings. Draws no random numbers, of a loader without a generator."""
+    again = functools.partial(_changed_iterator, weakref.ref(loader), settings)
+    return TorchWay(again(Gate(order)), order, False, None if loader.persistent_workers else again)
+
+
+def _changed_iterator(made: weakref.ref[Any], settings: Settings, gate: Gate) -> Any:
+    loader = made()
+    if loader is None:
+        raise RuntimeError("the program has dropped its loader")
     shadow = copy.copy(loader)
-    gate = Gate(order)
     batched = loader.batch_sampler is not None
-    changes: Settings = {"prefetch_factor": loader.prefetch_factor or 2, **settings, "persistent_workers": True}
-    if changes.get("num_workers", loader.num_workers) > 0:
+    changes: Settings = {"prefetch_factor": loader.prefetch_factor or 2, **settings}
+    workers = changes.get("num_workers", loader.num_workers) > 0
+    if workers:
         changes["timeout"] = loader.timeout or _TIMEOUT
     shadow.__dict__.update(changes, _iterator=None, **{"batch_sampler" if batched else "sampler": gate})
-    generator = loader.generator
-    state = None if generator is None else generator.get_state()
-    workers = shadow.num_workers > 0
-    with kept_random_state():
-        inner = (_MultiProcessingDataLoaderIter if workers else _SingleProcessDataLoaderIter)(shadow)
-    if generator is not None:
-        generator.set_state(state)
-    return TorchWay(inner, order, is_open=False)
+    with kept_random_state(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch has said it of the program's own
+        inner: Any = (_MultiProcessingDataLoaderIter if workers else _SingleProcessDataLoaderIter)(shadow)
+    if workers:  # one that dies is an error of this iterator, not one that a signal raises anywhere in the program
+        signal_handling._remove_worker_pids(id(inner))
+        inner._worker_pids_set = False
+    return inner
+
+
+def why_not_ahead(loader: Any) -> str:
+    """Why indices cannot be taken ahead of the program's own time; empty if they can."""
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    if type(sampler) is BatchSampler:
+        sampler = sampler.sampler
+    if type(sampler) not in _SAMPLERS:
+        return "the program has a sampler that torch does not know"
+    if loader.generator is not None or getattr(sampler, "generator", None) is not None:
+        return "the program may use its generator meanwhile"
+    return ""
 
 
 def settings_of(loader: Any) -> Settings:
