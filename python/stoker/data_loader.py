@@ -27,7 +27,7 @@ class CppSamples:
         tables = op_tables(list(found.ops))
         self.draws = any(table["op"] not in _FIXED for table in tables)  # random numbers
         norms = [table for table in tables if table["op"] == "normalize"]
-        std: Any = norms[-1].get("std", 0.2) if norms else 1.0  # a preset has no std here
+        std: Any = norms[-1].get("std", 0.2) if norms else 1.0  # of a preset: about that
         smallest = min(std) if isinstance(std, (list, tuple)) else float(std)
         self.level = 1.001 / 255 / smallest  # of a pixel, in the batch
 

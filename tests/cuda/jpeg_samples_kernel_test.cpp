@@ -61,7 +61,7 @@ TEST(JpegSamplesKernel, HasTheBitsOfTheCpu) {
     }
 }
 
-// Several blocks of threads for one image, and a record beside it.
+// Several blocks of threads for one image, and a record.
 TEST(JpegSamplesKernel, ALargeImage) {
     const Bytes jpeg = make_jpeg({.width = 900, .height = 700, .quality = 95, .content = Content::noise});
     DctCropMemory memory = memory_of(jpeg, {0, 0, 700, 900});

@@ -50,7 +50,7 @@ inline DctCropMemory memory_of(const Bytes& jpeg, const Box& box) {
     return memory;
 }
 
-// Of the bits of the first crop's scan.
+// One of the bits of the first crop's scan.
 inline void flip_a_bit(DctCropMemory& memory, Rng& rng) {
     std::byte* const crop = memory.memory.data() + memory.places[0].crop;
     const auto& head = *reinterpret_cast<const DctCrop*>(crop);

@@ -165,7 +165,7 @@ def patch_of(edits: list[Edit], folder: Path, since: float = math.inf) -> tuple[
             continue
         shown = Path(os.path.relpath(path, folder)).as_posix()
         if shown.startswith("../"):
-            problems.append(f"{name}: outside of {folder}, where the patch is to be applied")
+            problems.append(f"{name}: outside of {folder}, in which the patch is applied")
             continue
         lines = difflib.unified_diff(_lines_of(before), _lines_of(after), f"a/{shown}", f"b/{shown}")
         patch += "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -58,7 +58,7 @@ struct DctCrop {
     std::uint32_t components = 0;
     std::uint32_t rows = 0;
     std::uint32_t samples = 0;  // of all planes
-    std::uint32_t pieces = 0;   // of a JPEG's scan; it has no rows
+    std::uint32_t pieces = 0;   // of a JPEG's scan, in the place of rows
     DctCropPlane planes[3] = {};
 };
 static_assert(sizeof(DctCropPlane) == 168 && sizeof(DctCropRow) == 24 && sizeof(DctCrop) == 540);

@@ -70,7 +70,7 @@ class JpegCropper {
     ImageInfo open(std::span<const std::byte> jpeg);
 
     // The crop for a box of the image, valid until the next call. Empty where it would have more than `most` bytes, and
-    // where the host must decode: the image is not one baseline scan, points of some rows of the box are not known, or
+    // if the host must decode: the image is not one baseline scan, points of some rows of the box are not known, or
     // they are not those of the image. That its pieces are valid, only their decoding shows.
     std::span<const std::byte> crop(const Box& box, EntryPoints points, std::size_t most);
 

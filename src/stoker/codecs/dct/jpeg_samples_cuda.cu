@@ -39,7 +39,7 @@ __device__ std::uint32_t big_endian(std::uint32_t word) {
     return word << 24 | (word & 0xff00) << 8 | (word >> 8 & 0xff00) | word >> 24;
 }
 
-// The bits of one piece, of which at least 32 are in `bits`. It may run beyond the piece's end, by one block.
+// The bits of one piece; `bits` has at least 32 of them. It may run beyond the piece's end, by one block.
 class BitReader {
   public:
     __device__ BitReader(const std::byte* bytes, std::uint32_t bit)
@@ -162,7 +162,7 @@ __device__ bool write_piece(const std::byte* crop, const JpegPiece& piece, const
             }
             Found found = Found::damage;
             if (good) {
-                // An array that is indexed by a variable would lie in memory.
+                // An array that is indexed by a variable would be in memory.
                 int own = place.component == 0 ? dc[0] : place.component == 1 ? dc[1] : dc[2];
                 found = read_block(reader, scan, place, look_up, own, block);
                 dc[0] = place.component == 0 ? own : dc[0];

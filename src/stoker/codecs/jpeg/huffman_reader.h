@@ -41,7 +41,7 @@ class HuffmanReader final : public BlockRows {
     // empty unless the points of all rows are known. Throws HuffmanError.
     struct Pieces {
         std::span<const ScanPiece> pieces;    // MCUs are counted from row `row`
-        std::vector<const EntryPoint*> ends;  // where each piece must end
+        std::vector<const EntryPoint*> ends;  // at which each piece must end
         std::span<const std::uint8_t> bytes;  // with kScanPadding
     };
     Pieces pieces(int row, int end_row);
