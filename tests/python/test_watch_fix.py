@@ -1,8 +1,7 @@
-# `python -m stoker watch --fix` of programs with a planted bottleneck: the right change is kept, others are taken back,
-# and the program's batches and random numbers stay those of a run without a watch. Samples sleep, so that workers also
-# help on a busy machine.
+# `python -m stoker watch --fix` of programs with a planted bottleneck: changes that harm are taken back, and the program's
+# batches and random numbers stay those of a run without a watch. Samples sleep, so that workers also help on a busy
+# machine. Gains: tests/ground_truth/test_watched_fix.py.
 import json
-import subprocess
 
 import pytest
 
@@ -66,7 +65,7 @@ print(loss.item(), torch.rand(1).item(), digest.hexdigest())
 class Case:
     """A program, and what --fix made of it."""
 
-    def __init__(self, runs, kind, *options, epochs=40):
+    def __init__(self, runs, kind, *options, epochs=30):
         self.runs = runs
         self.text = WITHOUT_DYNAMO + SCRIPT.format(kind=kind, epochs=epochs)
         self.path = runs.folder / "train.py"
@@ -87,20 +86,6 @@ def runs(tmp_path):
     return Runs(tmp_path)
 
 
-def test_workers_that_help_are_kept_and_written(runs):
-    case = Case(runs, "plain", "--patch", "fix.patch", "--write", epochs=60)
-    first = case.changes[0]
-    assert first["rule"] == "no-workers" and first["kept"] and "num_workers=" in first["change"]
-    assert first["measured"]["low"] > 1.1 and first["predicted"]["expected"] > 1.1
-    assert "num_workers=" in case.path.read_text() and case.path.read_text().count("\n") == case.text.count("\n")
-    assert (runs.folder / "fix.patch").read_text() == case.document["patch"]
-    written = runs.python("train.py").stdout.split()  # with workers, torch draws in another order for two passes at once
-    assert written[:2] == case.ran.stdout.split()[:2]
-    case.assert_same_output()
-    subprocess.run(["git", "init", "-q", runs.folder], check=True)
-    subprocess.run(["git", "apply", "fix.patch"], check=True, cwd=runs.folder)
-
-
 @pytest.mark.parametrize("kind", ["counts", "fails", "slower"])
 def test_workers_that_harm_are_taken_back(runs, kind):
     case = Case(runs, kind)
@@ -115,8 +100,6 @@ def test_random_numbers_change_only_where_that_is_allowed(runs):
     case = Case(runs, "draws", epochs=25)
     assert "--allow random" in case.changes[0]["reason"] and case.changes[0]["measured"] is None
     case.assert_same_output()
-    allowed = Case(runs, "draws", "--allow", "random")
-    assert allowed.changes[0]["kept"] and allowed.ran.stdout != case.ran.stdout
 
 
 def test_options_that_need_fix(runs):
