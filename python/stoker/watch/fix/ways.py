@@ -24,6 +24,7 @@ from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoader
 from stoker.watch.fix.order import Gate, Order
 from stoker.watch.fix.same import kept_random_state
 
+_signals: Any = signal_handling
 _SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 _TIMEOUT = 120  # seconds: a worker that hangs, forked when another thread held a lock, must not hang the program
 Settings = dict[str, Any]  # keyword arguments of a DataLoader
@@ -170,7 +171,7 @@ def _changed_iterator(made: weakref.ref[Any], settings: Settings, gate: Gate) ->
         warnings.simplefilter("ignore")  # torch has said it of the program's own
         inner: Any = (_MultiProcessingDataLoaderIter if workers else _SingleProcessDataLoaderIter)(shadow)
     if workers:  # one that dies is an error of this iterator, not one that a signal raises anywhere in the program
-        signal_handling._remove_worker_pids(id(inner))
+        _signals._remove_worker_pids(id(inner))
         inner._worker_pids_set = False
     return inner
 
