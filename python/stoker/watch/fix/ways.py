@@ -26,7 +26,7 @@ from stoker.watch.fix.same import kept_random_state
 
 _signals: Any = signal_handling
 _SAMPLERS = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
-_TIMEOUT = 120  # seconds: a worker that hangs, forked when another thread held a lock, must not hang the program
+_TIMEOUT = 30  # seconds: a worker that hangs, forked when another thread held a lock, must not hang the program
 Settings = dict[str, Any]  # keyword arguments of a DataLoader
 
 
