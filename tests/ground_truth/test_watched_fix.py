@@ -1,5 +1,5 @@
-# `python -m stoker watch --fix` keeps the change that a planted bottleneck needs, where nothing else runs, and its patch
-# does the same.
+# `python -m stoker watch --fix` keeps the change that a planted bottleneck needs, and its patch does the same. It is timed,
+# so that nothing else may run.
 import subprocess
 import sys
 from pathlib import Path
